@@ -11,11 +11,13 @@ import os
 import threading
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from distributed import Future
 
 from core.jobs.connection import Connection, EngineFailed, server_scheduler
 from core.jobs.limits import Accounts, Limits, Refused, Request, User, check
+from core.jobs.mirror import Mirror, bring, check_for_store
 from core.jobs.outcome import outcome
 from core.jobs.queue import Queue, Ticket
 from core.jobs.time_left import time_left_of
@@ -24,6 +26,7 @@ from core.jobs.workers import Fit
 from core.pipeline.full_audit import check_attackable
 from core.runs.events import Status
 from core.runs.progress import Progress, ProgressReader, progress_of
+from core.runs.remote.store import Store, store_address
 from core.runs.run import Run, RunBroken, RunNotFound
 from core.runs.store import Workspace
 from core.spec import RunSpec
@@ -38,6 +41,9 @@ class Engine:
 
     `problem` is a sentence while the cluster takes no jobs, else empty. With `patient`, jobs wait meanwhile; without,
     they fail with that sentence, until an existing cluster has taken a job: what it then loses may come back.
+
+    With $PHILAB_STORE, the workers of an existing cluster share no folder with this process: `_mirror` has the progress
+    of their jobs, and their runs are fetched from the store.
     """
 
     _engines: dict[tuple[str | None, Path], Engine] = {}
@@ -51,7 +57,8 @@ class Engine:
         self.limits = Limits.of()
         self._lock = threading.RLock()  # guards everything below; never held while something is started
         self._starting = threading.Lock()
-        self._connection = Connection(scheduler_address)
+        self._mirror = Mirror() if scheduler_address is not None and store_address() else None
+        self._connection = Connection(scheduler_address, None if self._mirror is None else self._mirror.hear)
         self._queue = Queue()
         self._owners: dict[str, str] = {}  # user who last submitted each job, including jobs that have ended
         self._accounts = Accounts()
@@ -99,7 +106,7 @@ class Engine:
                 with self._lock:
                     self._drop_what_is_gone()
                     ready = bool(self._queue.ready())
-                fit = self._connection.fit(self.workspace.root) if ready else None
+                fit = self._connection.fit(self._shared()) if ready else None
                 with self._lock:
                     self._send_ready(fit)
                     self._note_problem("")
@@ -116,6 +123,11 @@ class Engine:
         with self._lock:  # jobs of a cluster that died are shown as interrupted
             self._queue.lose()
         self._connection.open()
+
+    def _shared(self) -> Path | Store:
+        """What the workers of an existing cluster must see. Raises StoreUnusable."""
+        store = None if self._mirror is None else Store.of_environment()
+        return self.workspace.root if store is None else store
 
     def _drop_what_is_gone(self) -> None:
         """Remove jobs whose folder was deleted, damaged, or claimed by another server while they waited here."""
@@ -146,10 +158,20 @@ class Engine:
 
     def _send(self, ticket: Ticket, fit: Fit | None) -> None:
         self._submissions += 1
-        key = f"{ticket.job_id}-{os.getpid()}-{self._submissions}"
-        task = self._work(ticket.job_id).task(ticket.submitted)
-        ticket.future = self._connection.submit(task, fit, key=key, priority=-self._submissions)
+        ticket.key = f"{ticket.job_id}-{os.getpid()}-{self._submissions}"
+        task = self._task(ticket)
+        ticket.future = self._connection.submit(task, fit, key=ticket.key, priority=-self._submissions)
         ticket.future.add_done_callback(lambda ended: self._note_end(ticket, ended))
+
+    def _task(self, ticket: Ticket) -> tuple[Any, ...]:
+        """The function of `core.jobs.task` for a job, and its arguments. Raises RunNotFound, RunBroken."""
+        work = self._work(ticket.job_id)
+        if self._mirror is None:
+            return work.task(ticket.submitted)
+        task = work.task_by_store(ticket.submitted, self._connection.topic, ticket.key)
+        self._mirror.begin(ticket.key, work, ticket.submitted)
+        ticket.arriving = True
+        return task
 
     def _note_problem(self, sentence: str) -> None:
         """Keep the sentence for the pages, and log it once."""
@@ -202,6 +224,8 @@ class Engine:
             job = self._find(work)
             if job is not None and job.state in ("queued", "running", "done"):
                 return job
+            if self._mirror is not None:
+                check_for_store(spec, is_audit=work.is_audit)
             request = Request.full_audit(spec) if work.is_audit else Request.run(spec)
             self._check(request, user)
             self._queue.add(Ticket(work.id, spec, work.queue(spec), None if user is None else user.name))
@@ -234,6 +258,13 @@ class Engine:
     def _note_end(self, ticket: Ticket, future: Future) -> None:
         """Record the outcome if no worker could, and continue with the next job."""
         ended, why = outcome(future)
+        if self._mirror is not None:
+            self._mirror.end(ticket.key)
+            try:
+                if ended == "done" and (why := self._bring(ticket)):
+                    ended = "failed"
+            finally:
+                ticket.arriving = False
         with self._lock:
             wanted = self._queue.end(ticket)
             work = self._work(ticket.job_id)
@@ -247,12 +278,18 @@ class Engine:
         if waiting:
             self.warm()
 
+    def _bring(self, ticket: Ticket) -> str:
+        """Fetch the run of a job, unless it was cancelled. A sentence if that fails."""
+        with self._lock:
+            wanted = self._queue.get(ticket.job_id) is ticket
+        return bring(self._work(ticket.job_id), ticket.spec) if wanted else ""
+
     def _note_outcome(self, work: Work, ticket: Ticket, ended: str, why: str) -> None:
         """Record `ended` and `why`, which come from `outcome`."""
         status = work.status()
         if status is None or status.submitted != ticket.submitted:  # done, cancelled, or claimed by another server
             return
-        if ended == "error":
+        if ended == "error" or (ended == "failed" and status.state != "failed" and why):
             work.fail(why)
         elif ended == "lost":
             self._reasons[ticket.job_id] = f"{self._connection.lost()} Submit the job again: it resumes where it was."
@@ -324,6 +361,9 @@ class Engine:
             self._ended[job_id] = Job(
                 job.run_id, job.spec, "cancelled", "Cancelled.", job.submitted, None, job.is_audit
             )
+            if self._mirror is not None and ticket is not None and ticket.future is not None:
+                self._mirror.end(ticket.key)
+                self._connection.ask_to_stop(ticket.key)
             self._work(job_id).withdraw()
             return self.status(job_id)
 

@@ -178,3 +178,7 @@ class Work:
             self.workspace.run(self.run_id)
             return ("attack_run", self.run_id, *places)
         return ("make_run", read_spec(self.folder).model_dump_json(), *places)
+
+    def task_by_store(self, submitted: float, topic: str, key: str) -> tuple[str, str, float, str, str]:
+        """As `task`, for a worker that shares only the store (see `core.jobs.task`). Raises RunBroken."""
+        return ("make_run_by_store", read_spec(self.folder).model_dump_json(), submitted, topic, key)
