@@ -19,7 +19,7 @@ from distributed import Client, Future, Security
 from distributed.client import ClosedClientError
 from distributed.comm import get_address_host_port
 
-from core.jobs.messages import Event, ask_to_stop, listen
+from core.jobs.by_store.messages import Event, ask_to_stop, listen
 from core.jobs.task import get_ready
 from core.jobs.workers import MOST_NAMED, ROOT, Fit, fit_workers, task_caller
 from core.runs.remote.store import Store
@@ -43,7 +43,7 @@ def server_scheduler() -> str | None:
 class Connection:
     """A client, and a local cluster if no address was given. Only one thread at a time may open or close it.
 
-    `listener`, if given, gets what workers without the data folder send under `topic` (core.jobs.messages).
+    `listener`, if given, gets what workers without the data folder send under `topic` (core.jobs.by_store.messages).
     """
 
     def __init__(self, address: str | None, listener: Callable[[Event], None] | None = None) -> None:

@@ -15,13 +15,13 @@ from typing import Any
 
 from distributed import Future
 
+from core.jobs.by_store.mirror import Mirror, bring, check_for_store
 from core.jobs.connection import Connection, EngineFailed, server_scheduler
 from core.jobs.limits import Accounts, Limits, Refused, Request, User, check
-from core.jobs.mirror import Mirror, bring, check_for_store
 from core.jobs.outcome import outcome
-from core.jobs.queue import Queue, Ticket
+from core.jobs.queue import Queue, QueueRights, Ticket
 from core.jobs.time_left import time_left_of
-from core.jobs.work import AUDIT, Job, JobState, Work
+from core.jobs.work import Job, JobState, Work
 from core.jobs.workers import Fit
 from core.pipeline.full_audit import check_attackable
 from core.runs.events import Status
@@ -36,14 +36,13 @@ LOOK_SECONDS = 5.0  # interval at which an existing cluster is checked for more 
 log = logging.getLogger(__name__)
 
 
-class Engine:
+class Engine(QueueRights):
     """Submits, watches and cancels jobs. Threads may share it; `Engine.of_server` gives all sessions the same engine.
 
     `problem` is a sentence while the cluster takes no jobs, else empty. With `patient`, jobs wait meanwhile; without,
     they fail with that sentence, until an existing cluster has taken a job: what it then loses may come back.
 
-    With $PHILAB_STORE, the workers of an existing cluster share no folder with this process: `_mirror` has the progress
-    of their jobs, and their runs are fetched from the store.
+    With $PHILAB_STORE, workers of an existing cluster share no folder with it: `_mirror` follows their jobs.
     """
 
     _engines: dict[tuple[str | None, Path], Engine] = {}
@@ -164,14 +163,13 @@ class Engine:
         ticket.future.add_done_callback(lambda ended: self._note_end(ticket, ended))
 
     def _task(self, ticket: Ticket) -> tuple[Any, ...]:
-        """The function of `core.jobs.task` for a job, and its arguments. Raises RunNotFound, RunBroken."""
+        """As `Work.task`, also for workers that share only a store. Raises RunNotFound, RunBroken."""
         work = self._work(ticket.job_id)
         if self._mirror is None:
             return work.task(ticket.submitted)
-        task = work.task_by_store(ticket.submitted, self._connection.topic, ticket.key)
-        self._mirror.begin(ticket.key, work, ticket.submitted)
         ticket.arriving = True
-        return task
+        self._mirror.begin(ticket.key, work, ticket.submitted)
+        return work.task_by_store(ticket.submitted, self._connection.topic, ticket.key)
 
     def _note_problem(self, sentence: str) -> None:
         """Keep the sentence for the pages, and log it once."""
@@ -319,12 +317,8 @@ class Engine:
         with self._lock:
             job = self._find(self._work(job_id))
         if job is None:
-            raise RunNotFound(f"Nobody has submitted {self._in_words(job_id)}.")
+            raise RunNotFound(f"Nobody has submitted {self._work(job_id).in_words}.")
         return job
-
-    @staticmethod
-    def _in_words(job_id: str) -> str:
-        return f"a full audit of run {job_id.removeprefix(AUDIT)}" if job_id.startswith(AUDIT) else f"a run {job_id}"
 
     def run(self, run_id: str) -> Run:
         """The finished run. Raises RunNotFound if it is not done yet."""
@@ -366,40 +360,6 @@ class Engine:
                 self._connection.ask_to_stop(ticket.key)
             self._work(job_id).withdraw()
             return self.status(job_id)
-
-    # The queue ---------------------------------------------------------------------------------------------------
-
-    def may_cancel(self, job_id: str, user: User | None) -> bool:
-        """Whether the job is the user's own, or the user may change the whole queue."""
-        return self.limits.instructs(user) or self.owns(job_id, user)
-
-    def owns(self, job_id: str, user: User | None) -> bool:
-        """Whether this user submitted the job."""
-        return user is not None and self._owners.get(job_id) == user.name
-
-    def move(self, job_id: str, place: int, user: User | None = None) -> None:
-        """Move a waiting job to another place in the queue (0 = next). Raises Refused."""
-        self._only_instructors(user)
-        with self._lock:
-            try:
-                self._queue.move(job_id, place)
-            except KeyError:
-                raise Refused("This job is no longer waiting, so it has no place in the queue.") from None
-
-    def close_queue(self, closed: bool, user: User | None = None) -> None:
-        """Stop accepting new jobs from users, or accept them again. Raises Refused."""
-        self._only_instructors(user)
-        with self._lock:
-            self._queue.closed = closed
-
-    @property
-    def queue_closed(self) -> bool:
-        """Whether the queue accepts no new jobs from users."""
-        return self._queue.closed
-
-    def _only_instructors(self, user: User | None) -> None:
-        if not self.limits.instructs(user):
-            raise Refused("Only the instructor can change the queue. The key is in the terminal of `make class`.")
 
     # Looking -----------------------------------------------------------------------------------------------------
 

@@ -6,10 +6,12 @@ scheduler, and a job that was handed over is on its way to a worker.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 
 from distributed import Future
 
+from core.jobs.limits import Limits, Refused, User
 from core.spec import RunSpec
 
 
@@ -114,3 +116,44 @@ class Queue:
         waiting.insert(max(0, place), moved)
         handed = [ticket for ticket in self._tickets.values() if ticket.future is not None]
         self._tickets = {ticket.job_id: ticket for ticket in (*handed, *waiting)}
+
+
+class QueueRights:
+    """What users and the instructor may change in the queue of the engine that this is a part of."""
+
+    limits: Limits
+    _lock: threading.RLock
+    _queue: Queue
+    _owners: dict[str, str]
+
+    def may_cancel(self, job_id: str, user: User | None) -> bool:
+        """Whether the job is the user's own, or the user may change the whole queue."""
+        return self.limits.instructs(user) or self.owns(job_id, user)
+
+    def owns(self, job_id: str, user: User | None) -> bool:
+        """Whether this user submitted the job."""
+        return user is not None and self._owners.get(job_id) == user.name
+
+    def move(self, job_id: str, place: int, user: User | None = None) -> None:
+        """Move a waiting job to another place in the queue (0 = next). Raises Refused."""
+        self._only_instructors(user)
+        with self._lock:
+            try:
+                self._queue.move(job_id, place)
+            except KeyError:
+                raise Refused("This job is no longer waiting, so it has no place in the queue.") from None
+
+    def close_queue(self, closed: bool, user: User | None = None) -> None:
+        """Stop accepting new jobs from users, or accept them again. Raises Refused."""
+        self._only_instructors(user)
+        with self._lock:
+            self._queue.closed = closed
+
+    @property
+    def queue_closed(self) -> bool:
+        """Whether the queue accepts no new jobs from users."""
+        return self._queue.closed
+
+    def _only_instructors(self, user: User | None) -> None:
+        if not self.limits.instructs(user):
+            raise Refused("Only the instructor can change the queue. The key is in the terminal of `make class`.")

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from core.jobs.messages import asked_to_stop, teller
+from core.jobs.by_store.messages import asked_to_stop, teller
 from core.pipeline.full_audit import audit
 from core.pipeline.training_run import execute
 from core.runs.events import CANCEL_FILE, Cancelled, read_status
@@ -37,8 +37,8 @@ def make_run(spec_json: str, root: str, shared: tuple[str, ...], submitted: floa
 def make_run_by_store(spec_json: str, submitted: float, topic: str, key: str) -> tuple[Ended, str]:
     """Make the run of a spec in this worker's own data folder and publish it to the store.
 
-    The engine gets the events under `topic`, and asks to stop by `key` (core.jobs.messages). Returns how it ended, and
-    if it failed, why. A worker that does see the job's folder uses it: the engine reads the events there.
+    The engine gets the events under `topic`, and asks to stop by `key` (core.jobs.by_store.messages). Returns how it
+    ended, and if it failed, why. A worker that does see the job's folder uses it: the engine reads the events there.
     """
     workspace = Workspace()
     spec = RunSpec.model_validate_json(spec_json)

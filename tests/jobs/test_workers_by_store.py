@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from core.jobs import mirror, task
+from core.jobs import task
+from core.jobs.by_store import mirror
+from core.jobs.by_store.mirror import Mirror, bring, check_for_store
 from core.jobs.engine import Engine
 from core.jobs.limits import Refused
-from core.jobs.mirror import Mirror, bring, check_for_store
 from core.jobs.outcome import outcome
 from core.jobs.queue import Ticket
 from core.jobs.work import Work
