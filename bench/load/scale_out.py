@@ -321,9 +321,10 @@ def measure(
     folder: Path | None = None,
 ) -> dict[str, Any]:
     """The sweep on hosts and on one machine, and the comparison, as JSON. `folder` is kept, and must not exist."""
-    isolated = may_isolate() if isolated is None else isolated
-    if not isolated:
-        print(WHY_NOT, file=sys.stderr, flush=True)
+    if isolated is None:
+        isolated = may_isolate()
+        if not isolated:
+            print(WHY_NOT, file=sys.stderr, flush=True)
     root = Path(tempfile.mkdtemp(prefix="phi-leak-lab-bench-")) if folder is None else folder
     root.mkdir(exist_ok=True)
     try:

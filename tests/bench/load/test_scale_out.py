@@ -184,4 +184,5 @@ def test_two_workers_make_a_sweep_that_is_the_same_on_one_machine(tmp_path: Path
     assert found["faults"] == [] and set(found["starts"].values()) == {1} and found["goal_held"]
     differs = ("missing", "made_more_than_once", "other_weights", "other_epsilon", "other_figures", "left_in_the_store")
     assert {name: found[name] for name in differs} == {name: [] for name in differs}
-    assert all(0 < told["share"] <= 1 for told in found["timeline"].values())
+    shares = sorted(told["share"] for told in found["timeline"].values())
+    assert shares[0] == 0 < shares[1] <= 1, "one run: one worker has it, the other nothing"
