@@ -270,6 +270,8 @@ def bench(
     ] = None,
     kills: Annotated[int | None, typer.Option(min=1, help="With `kills`: how many processes to kill.")] = None,
     seed: Annotated[int | None, typer.Option(help="With `kills`: seed of the moments.")] = None,
+    epsilon: Annotated[str | None, typer.Option(help="With `scale-out`: comma-separated values of ε.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="With `scale-out`: number of workers.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a benchmark from bench/ (or all of them) and print its measurements."""
@@ -293,6 +295,8 @@ def bench(
             "labelled": labelled,
             "kills": kills,
             "seed": seed,
+            "epsilon": epsilon,
+            "workers": workers,
         }
         given = {key: value for key, value in options.items() if value is not None}
         known = inspect.signature(main).parameters

@@ -232,7 +232,8 @@ def sweep(
     scheduler: Annotated[
         str | None,
         typer.Option(
-            envvar="PHILAB_SCHEDULER", help="Address of a dask scheduler (tcp://host:port) that shares the data folder."
+            envvar="PHILAB_SCHEDULER",
+            help="Address of a dask scheduler (tcp://host:port) whose workers share the data folder, or PHILAB_STORE.",
         ),
     ] = None,
     data: DataFolder = None,

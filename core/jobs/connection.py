@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import logging
 import os
+import secrets
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,10 @@ from distributed import Client, Future, Security
 from distributed.client import ClosedClientError
 from distributed.comm import get_address_host_port
 
+from core.jobs.by_store.messages import Event, ask_to_stop, listen
 from core.jobs.task import get_ready
 from core.jobs.workers import MOST_NAMED, ROOT, Fit, fit_workers, task_caller
+from core.runs.remote.store import Store
 
 START_SECONDS, END_SECONDS = 60, 60
 CONNECTION_ENDED = (OSError, RuntimeError, AttributeError, ClosedClientError)  # a closed client has lost attributes
@@ -37,10 +41,15 @@ def server_scheduler() -> str | None:
 
 
 class Connection:
-    """A client, and a local cluster if no address was given. Only one thread at a time may open or close it."""
+    """A client, and a local cluster if no address was given. Only one thread at a time may open or close it.
 
-    def __init__(self, address: str | None) -> None:
+    `listener`, if given, gets what workers without the data folder send under `topic` (core.jobs.by_store.messages).
+    """
+
+    def __init__(self, address: str | None, listener: Callable[[Event], None] | None = None) -> None:
         self.address = address
+        self.listener = listener
+        self.topic = f"phi-leak-lab-{secrets.token_hex(8)}"
         self.client: Client | None = None
         self._process: subprocess.Popen | None = None
         self._ready: Future | None = None
@@ -76,14 +85,18 @@ class Connection:
                 f"The job scheduler at {address} does not answer ({error}). Check its address, that it is running, "
                 "and, if it uses TLS, that dask's configuration names its certificates."
             ) from error
+        if self.listener is not None:
+            listen(self.client, self.topic, self.listener)
         if self.address is None:  # workers of an existing cluster are checked before they get anything
             self._ready = self.client.submit(
                 get_ready, key="get-ready", priority=1_000_000
             )  # keep a reference: dask drops tasks without one
         return self.client
 
-    def fit(self, data: Path) -> Fit | None:
+    def fit(self, shared: Path | Store) -> Fit | None:
         """The workers of an existing cluster that can take jobs; None for the local one, whose worker always can.
+
+        `shared` is what they must see: the data folder, or only the store.
 
         Raises:
             EngineFailed: No worker can take jobs, with a sentence for each, or the workers do not answer.
@@ -99,7 +112,7 @@ class Connection:
         except CONNECTION_ENDED as error:
             raise EngineFailed(f"{self.lost()} Check that it is running.") from error
         try:
-            found = fit_workers(self.connected(), data)
+            found = fit_workers(self.connected(), shared)
         except CONNECTION_ENDED as error:
             raise EngineFailed(f"{self.lost()} Check that it is running.") from error
         if not found.workers:
@@ -120,6 +133,11 @@ class Connection:
             return self.connected().submit(task_caller(), *task, key=key, pure=False, priority=priority, **named)
         except (RuntimeError, ClosedClientError) as error:
             raise EngineFailed(f"{self.lost()} Check that it is running.") from error
+
+    def ask_to_stop(self, key: str) -> None:
+        """Ask the worker that has the task `key`, and no folder of the job, to stop."""
+        with contextlib.suppress(*CONNECTION_ENDED):
+            ask_to_stop(self.connected(), key)
 
     def lost(self) -> str:
         """A sentence that says that the connection ended."""

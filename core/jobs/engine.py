@@ -12,19 +12,22 @@ import os
 import threading
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from distributed import Future
 
+from core.jobs.by_store.mirror import Mirror, bring, check_for_store
 from core.jobs.connection import Connection, EngineFailed, server_scheduler
 from core.jobs.limits import Limits, Refused, Request, User, check
 from core.jobs.outcome import outcome
 from core.jobs.queues.own import Ticket
-from core.jobs.states import JobStates
+from core.jobs.queues.rights import QueueRights
 from core.jobs.time_left import time_left_of
-from core.jobs.work import AUDIT, Job, Work
+from core.jobs.work import Job, Work
 from core.jobs.workers import Fit
 from core.pipeline.full_audit import check_attackable
 from core.runs.progress import Progress, ProgressReader, progress_of
+from core.runs.remote.store import Store, store_address
 from core.runs.run import Run, RunBroken, RunNotFound
 from core.runs.store import Workspace
 from core.spec import RunSpec
@@ -34,11 +37,13 @@ LOOK_SECONDS = 5.0  # interval at which an existing cluster is checked for more 
 log = logging.getLogger(__name__)
 
 
-class Engine(JobStates):
+class Engine(QueueRights):
     """Submits, watches and cancels jobs. Threads may share it; `Engine.of_server` gives all sessions the same engine.
 
     `problem` is a sentence while the cluster takes no jobs, else empty. With `patient`, jobs wait meanwhile; without,
     they fail with that sentence, until an existing cluster has taken a job: what it then loses may come back.
+
+    With $PHILAB_STORE, workers of an existing cluster share no folder with it: `_mirror` follows their jobs.
     """
 
     _engines: dict[tuple[str | None, Path], Engine] = {}
@@ -52,7 +57,8 @@ class Engine(JobStates):
         self.limits = Limits.of()
         self._lock = threading.RLock()  # guards everything below; never held while something is started
         self._starting = threading.Lock()
-        self._connection = Connection(scheduler_address)
+        self._mirror = Mirror() if scheduler_address is not None and store_address() else None
+        self._connection = Connection(scheduler_address, None if self._mirror is None else self._mirror.hear)
         self._readers: dict[str, ProgressReader] = {}
         self._submissions = 0
         self._look: threading.Timer | None = None
@@ -95,7 +101,7 @@ class Engine(JobStates):
                 with self._lock:
                     self._drop_what_is_gone()
                     ready = bool(self._queue.ready())
-                fit = self._connection.fit(self.workspace.root) if ready else None
+                fit = self._connection.fit(self._for_workers()) if ready else None
                 with self._lock:
                     self._send_ready(fit)
                     self._publish()
@@ -114,6 +120,11 @@ class Engine(JobStates):
             self._queue.lose()
         self._connection.open()
 
+    def _for_workers(self) -> Path | Store:
+        """What the workers of an existing cluster must see. Raises StoreUnusable."""
+        store = None if self._mirror is None else Store.of_environment()
+        return self.workspace.root if store is None else store
+
     def _drop_what_is_gone(self) -> None:
         """Remove jobs whose folder was deleted, damaged, or claimed by another server while they waited here.
 
@@ -123,10 +134,6 @@ class Engine(JobStates):
         for ticket in self._queue.ready():
             if self._is_gone(ticket):
                 self._queue.remove(ticket.job_id)
-
-    def _publish(self) -> None:
-        """Tell other servers what runs and waits here."""
-        self._shared.publish([(ticket.job_id, ticket.user) for ticket in self._live()])
 
     def _send_ready(self, fit: Fit | None) -> None:
         free = (1 if fit is None else fit.threads) - self._queue.in_hand()
@@ -150,10 +157,19 @@ class Engine(JobStates):
 
     def _send(self, ticket: Ticket, fit: Fit | None) -> None:
         self._submissions += 1
-        key = f"{ticket.job_id}-{os.getpid()}-{self._submissions}"
-        task = self._work(ticket.job_id).task(ticket.submitted)
-        ticket.future = self._connection.submit(task, fit, key=key, priority=-self._submissions)
+        ticket.key = f"{ticket.job_id}-{os.getpid()}-{self._submissions}"
+        task = self._task(ticket)
+        ticket.future = self._connection.submit(task, fit, key=ticket.key, priority=-self._submissions)
         ticket.future.add_done_callback(lambda ended: self._note_end(ticket, ended))
+
+    def _task(self, ticket: Ticket) -> tuple[Any, ...]:
+        """As `Work.task`, also for workers that share only a store. Raises RunNotFound, RunBroken."""
+        work = self._work(ticket.job_id)
+        if self._mirror is None:
+            return work.task(ticket.submitted)
+        ticket.arriving = True
+        self._mirror.begin(ticket.key, work, ticket.submitted)
+        return work.task_by_store(ticket.submitted, self._connection.topic, ticket.key)
 
     def _note_problem(self, sentence: str) -> None:
         """Keep the sentence for the pages, and log it once."""
@@ -208,6 +224,8 @@ class Engine(JobStates):
             job = self._find(work)
             if job is not None and job.state in ("queued", "running", "done"):
                 return job
+            if self._mirror is not None:
+                check_for_store(spec, is_audit=work.is_audit)
             request = Request.full_audit(spec) if work.is_audit else Request.run(spec)
             self._check(request, user)
             self._queue.add(Ticket(work.id, spec, work.queue(spec), None if user is None else user.name))
@@ -239,6 +257,13 @@ class Engine(JobStates):
     def _note_end(self, ticket: Ticket, future: Future) -> None:
         """Record the outcome if no worker could, and continue with the next job."""
         ended, why = outcome(future)
+        if self._mirror is not None:
+            self._mirror.end(ticket.key)
+            try:
+                if ended == "done" and (why := self._bring(ticket)):
+                    ended = "failed"
+            finally:
+                ticket.arriving = False
         with self._lock:
             wanted = self._queue.end(ticket)
             work = self._work(ticket.job_id)
@@ -253,12 +278,18 @@ class Engine(JobStates):
         if waiting:
             self.warm()
 
+    def _bring(self, ticket: Ticket) -> str:
+        """Fetch the run of a job, unless it was cancelled. A sentence if that fails."""
+        with self._lock:
+            wanted = self._queue.get(ticket.job_id) is ticket
+        return bring(self._work(ticket.job_id), ticket.spec) if wanted else ""
+
     def _note_outcome(self, work: Work, ticket: Ticket, ended: str, why: str) -> None:
         """Record `ended` and `why`, which come from `outcome`."""
         status = work.status()
         if status is None or status.submitted != ticket.submitted:  # done, cancelled, or claimed by another server
             return
-        if ended == "error":
+        if ended == "error" or (ended == "failed" and status.state != "failed" and why):
             work.fail(why)
         elif ended == "lost":
             self._reasons[ticket.job_id] = f"{self._connection.lost()} Submit the job again: it resumes where it was."
@@ -289,12 +320,8 @@ class Engine(JobStates):
         with self._lock:
             job = self._find(self._work(job_id))
         if job is None:
-            raise RunNotFound(f"Nobody has submitted {self._in_words(job_id)}.")
+            raise RunNotFound(f"Nobody has submitted {self._work(job_id).in_words}.")
         return job
-
-    @staticmethod
-    def _in_words(job_id: str) -> str:
-        return f"a full audit of run {job_id.removeprefix(AUDIT)}" if job_id.startswith(AUDIT) else f"a run {job_id}"
 
     def run(self, run_id: str) -> Run:
         """The finished run. Raises RunNotFound if it is not done yet."""
@@ -331,49 +358,10 @@ class Engine(JobStates):
             self._ended[job_id] = Job(
                 job.run_id, job.spec, "cancelled", "Cancelled.", job.submitted, None, job.is_audit
             )
+            if self._mirror is not None and ticket is not None and ticket.future is not None:
+                self._mirror.end(ticket.key)
+                self._connection.ask_to_stop(ticket.key)
             self._work(job_id).withdraw()
             self._shared.cancelled(job_id, give_back=asked.user if asked is not None and waited else None)
             self._publish()
             return self.status(job_id)
-
-    # The queue ---------------------------------------------------------------------------------------------------
-
-    def may_cancel(self, job_id: str, user: User | None) -> bool:
-        """Whether the job is the user's own, or the user may change the whole queue."""
-        return self.limits.instructs(user) or self.owns(job_id, user)
-
-    def owns(self, job_id: str, user: User | None) -> bool:
-        """Whether this user submitted the job, at any server."""
-        return user is not None and self._shared.owner(job_id) == user.name
-
-    def move(self, job_id: str, place: int, user: User | None = None) -> None:
-        """Move a waiting job to another place in the queue (0 = next). Raises Refused."""
-        self._only_instructors(user)
-        with self._lock:
-            try:
-                self._queue.move(job_id, place)
-            except KeyError:
-                if job_id in self._shared.elsewhere():
-                    raise Refused("This job waits at another server, and can be moved only there.") from None
-                raise Refused("This job is no longer waiting, so it has no place in the queue.") from None
-            self._publish()
-
-    def close_queue(self, closed: bool, user: User | None = None) -> None:
-        """Stop accepting new jobs from users at all servers, or accept them again. Raises Refused.
-
-        It is open again when this server ends.
-        """
-        self._only_instructors(user)
-        try:
-            self._shared.close_queue(closed)
-        except OSError as error:
-            raise Refused(str(error)) from error
-
-    @property
-    def queue_closed(self) -> bool:
-        """Whether the queue accepts no new jobs from users."""
-        return self._shared.is_closed()
-
-    def _only_instructors(self, user: User | None) -> None:
-        if not self.limits.instructs(user):
-            raise Refused("Only the instructor can change the queue. The key is in the terminal of `make class`.")

@@ -9,8 +9,9 @@ ANSWER_SECONDS = 30.0
 
 
 def outcome(future: Future) -> tuple[str, str]:
-    """What `core.jobs.task` returned, `lost` without a scheduler, or `error` with the future's exception in words.
+    """What `core.jobs.task` returned, `lost` without a scheduler, or `error`; with a sentence, else empty.
 
+    The sentence is a future's exception in words, or why a job failed that has no files here.
     This asks the worker for its result, so do not call it while holding a lock.
     """
     if future.status == "error":
@@ -18,7 +19,8 @@ def outcome(future: Future) -> tuple[str, str]:
     if future.status != "finished":
         return "lost", ""
     try:
-        return future.result(timeout=ANSWER_SECONDS), ""
+        result = future.result(timeout=ANSWER_SECONDS)
+        return result if isinstance(result, tuple) else (result, "")
     except Exception:  # the worker or the connection ended at this moment; the job's files say how it ended
         return "done", ""
 

@@ -75,3 +75,7 @@ class JobStates:
             for ticket in self._queue.live()
             if ticket.future is not None or ticket.job_id in leaving or not self._is_gone(ticket)
         ]
+
+    def _publish(self) -> None:
+        """Tell other servers what runs and waits here."""
+        self._shared.publish([(ticket.job_id, ticket.user) for ticket in self._live()])

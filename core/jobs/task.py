@@ -9,9 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from core.jobs.by_store.messages import asked_to_stop, teller
 from core.pipeline.full_audit import audit
 from core.pipeline.training_run import execute
 from core.runs.events import CANCEL_FILE, Cancelled, read_status
+from core.runs.integrity.disk import error_sentence
+from core.runs.remote.sharing import store_of
 from core.runs.store import Workspace
 from core.spec import RunSpec
 
@@ -28,6 +31,23 @@ def make_run(spec_json: str, root: str, shared: tuple[str, ...], submitted: floa
     work = workspace.work(spec.run_id)
     stop, again = _asked_to_stop(work, submitted), partial(_asked_again, work, submitted)
     make = partial(execute, spec, workspace, should_stop=stop, asked_again=again)
+    return _ended(f"run {spec.run_id}", workspace, stop, make)[0]
+
+
+def make_run_by_store(spec_json: str, submitted: float, topic: str, key: str) -> tuple[Ended, str]:
+    """Make the run of a spec in this worker's own data folder and publish it to the store.
+
+    The engine gets the events under `topic`, and asks to stop by `key` (core.jobs.by_store.messages). Returns how it
+    ended, and if it failed, why. A worker that does see the job's folder uses it: the engine reads the events there.
+    """
+    workspace = Workspace()
+    spec = RunSpec.model_validate_json(spec_json)
+    if _asks_for(workspace.work(spec.run_id), submitted):
+        return make_run(spec_json, str(workspace.root), tuple(map(str, workspace.shared)), submitted), ""
+    if store_of(spec) is None:
+        return "failed", "The worker that took this job has no store: start it with the same PHILAB_STORE."
+    stop = asked_to_stop(key)
+    make = partial(execute, spec, workspace, on_event=teller(topic, key), should_stop=stop)
     return _ended(f"run {spec.run_id}", workspace, stop, make)
 
 
@@ -39,26 +59,27 @@ def attack_run(run_id: str, root: str, shared: tuple[str, ...], submitted: float
     workspace = Workspace(root, [Path(folder) for folder in shared])
     stop = _asked_to_stop(workspace.audit(run_id).folder, submitted)
     attack = partial(audit, should_stop=stop)
-    return _ended(f"audit of {run_id}", workspace, stop, lambda: attack(workspace.run(run_id), workspace))
+    return _ended(f"audit of {run_id}", workspace, stop, lambda: attack(workspace.run(run_id), workspace))[0]
 
 
-def _ended(what: str, workspace: Workspace, stop: Callable[[], bool], work: Callable[[], object]) -> Ended:
-    """Do the work and return how it ended. Never raises: the scheduler would retry what will fail again.
+def _ended(what: str, workspace: Workspace, stop: Callable[[], bool], work: Callable[[], object]) -> tuple[Ended, str]:
+    """Do the work and return how it ended, and if it failed, why.
 
-    Imported notes are dropped from this process's memory after the job: their owner may delete them at any time.
+    Never raises: the scheduler would retry what will fail again. Imported notes are dropped from this process's memory
+    after the job: their owner may delete them at any time.
     """
     if stop():
-        return "cancelled"
+        return "cancelled", ""
     try:
         work()
     except Cancelled:
-        return "cancelled"
-    except Exception:
+        return "cancelled", ""
+    except Exception as error:
         log.exception("%s failed", what)
-        return "failed"
+        return "failed", error_sentence(error)
     finally:
         workspace.forget_imported()
-    return "done"
+    return "done", ""
 
 
 def _asked_to_stop(folder: Path, submitted: float) -> Callable[[], bool]:

@@ -81,6 +81,11 @@ class Work:
         return AUDIT + self.run_id if self.is_audit else self.run_id
 
     @property
+    def in_words(self) -> str:
+        """`a full audit of run …` or `a run …`."""
+        return f"a full audit of run {self.run_id}" if self.is_audit else f"a run {self.run_id}"
+
+    @property
     def folder(self) -> Path:
         """The folder of its state and event log. Raises RunNotFound for anything that is not a run id."""
         return self.workspace.audit(self.run_id).folder if self.is_audit else self.workspace.work(self.run_id)
@@ -178,3 +183,7 @@ class Work:
             self.workspace.run(self.run_id)
             return ("attack_run", self.run_id, *places)
         return ("make_run", read_spec(self.folder).model_dump_json(), *places)
+
+    def task_by_store(self, submitted: float, topic: str, key: str) -> tuple[str, str, float, str, str]:
+        """As `task`, for a worker that shares only the store (see `core.jobs.task`). Raises RunBroken."""
+        return ("make_run_by_store", read_spec(self.folder).model_dump_json(), submitted, topic, key)

@@ -7,6 +7,7 @@ for such a cluster are defined inside another function: cloudpickle then sends t
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import tempfile
 from collections.abc import Callable, Mapping
@@ -16,6 +17,8 @@ from typing import Any
 
 from distributed import Client
 
+from core.runs.remote.store import Store
+
 ROOT = Path(__file__).resolve().parents[2]
 MEMORY_NEEDED = 1 << 30  # bytes that must be free on a worker; a run of the shipped size takes about that
 MOST_NAMED = 3  # workers named in one error message
@@ -23,12 +26,16 @@ Facts = dict[str, Any]
 
 
 def fact_finder() -> Callable[..., Facts]:
-    """A function with all imports inside: it reports what a worker is and what it sees of this program and its data."""
+    """A function with all imports inside: it reports what a worker is and what it sees of this program and its data.
 
-    def facts(data: str, token_file: str, dask_worker: Any = None) -> Facts:
+    Without `data`, it looks for the token in the worker's store, and at the worker's own data folder.
+    """
+
+    def facts(data: str | None, token_file: str, dask_worker: Any = None) -> Facts:
         import hashlib
         import os
         import socket
+        from importlib import import_module
         from importlib.util import find_spec
         from pathlib import Path
 
@@ -41,10 +48,17 @@ def fact_finder() -> Callable[..., Facts]:
         for path in sorted(folder.rglob("*")) if folder else ():
             if folder and path.suffix in kinds and path.is_file():
                 code.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+        token, problem = None, ""
         try:
-            token = (Path(data) / token_file).read_text()
-        except OSError:
-            token = None
+            if data is not None:
+                token = (Path(data) / token_file).read_text()
+            elif folder is not None:
+                store = import_module("core.runs.remote.store").Store.of_environment()
+                token = None if store is None else (store.read(token_file) or b"").decode()
+                data = str(import_module("core.runs.store").data_folder())
+                Path(data).mkdir(parents=True, exist_ok=True)
+        except Exception as error:
+            problem = str(error)
         memory = psutil.virtual_memory().available
         limit = None if dask_worker is None else dask_worker.memory_manager.memory_limit
         return {
@@ -52,7 +66,9 @@ def fact_finder() -> Callable[..., Facts]:
             "package": None if folder is None else str(folder),
             "code": None if folder is None else code.hexdigest(),
             "token": token,
-            "writable": os.access(data, os.W_OK),
+            "problem": problem,
+            "data": data,
+            "writable": data is not None and os.access(data, os.W_OK),
             "memory": min(memory, limit) if limit else memory,
             "threads": 1 if dask_worker is None else dask_worker.state.nthreads,
         }
@@ -80,17 +96,18 @@ class Fit:
     refusals: tuple[str, ...]
 
 
-def fit_workers(client: Client, data: Path) -> Fit:
-    """Ask every worker of a cluster what it sees of this program and of the data folder `data`."""
-    with _token(data) as (file, token):
+def fit_workers(client: Client, shared: Path | Store) -> Fit:
+    """Ask every worker of a cluster what it sees of this program, and of the data folder or the store in `shared`."""
+    data = None if isinstance(shared, Store) else str(shared)
+    with _token_in_store(shared) if isinstance(shared, Store) else _token(shared) as (file, token):
         refusals = _other_pythons(client)
         asked = [address for address in client.scheduler_info(n_workers=-1)["workers"] if address not in refusals]
         facts = fact_finder()
-        answers = client.run(facts, str(data), file, workers=asked, on_error="return") if asked else {}
-        expected = facts(str(data), file) | {"token": token}
+        answers = client.run(facts, data, file, workers=asked, on_error="return") if asked else {}
+        expected = facts(os.devnull, file) | {"token": token}
     fit = {}
     for address, found in answers.items():
-        refusal = _refusal(found, expected, data)
+        refusal = _refusal(found, expected, shared)
         if refusal is None:
             fit[address] = found["threads"]
         else:
@@ -109,6 +126,17 @@ def _token(data: Path) -> Any:
         file.write(token)
         file.flush()
         yield Path(file.name).name, token
+
+
+@contextlib.contextmanager
+def _token_in_store(store: Store) -> Any:
+    """As `_token`, in the store: only a worker with this same store can read it."""
+    token, path = secrets.token_hex(16), f"seen/{secrets.token_hex(8)}"
+    store.write(path, token.encode())
+    try:
+        yield path, token
+    finally:
+        store.remove(path)
 
 
 def _other_pythons(client: Client) -> dict[str, str]:
@@ -130,7 +158,7 @@ def _python(version: Any) -> str:
     return ".".join(str(full).split(".")[:2])
 
 
-def _refusal(found: Facts | Exception, expected: Facts, data: Path) -> str | None:
+def _refusal(found: Facts | Exception, expected: Facts, shared: Path | Store) -> str | None:
     """Why a worker cannot take a job and what to do, as the end of a sentence; None if it can."""
     if isinstance(found, Exception):
         return f"could not be checked ({type(found).__name__}: {found}). Look into its log, then start it again."
@@ -139,9 +167,11 @@ def _refusal(found: Facts | Exception, expected: Facts, data: Path) -> str | Non
     if found["code"] != expected["code"]:
         return f"has another version of this program in {found['package']}. Give it the code of {ROOT}."
     if found["token"] != expected["token"]:
-        return f"does not see this data folder: share {data} with it under the same path."
+        if isinstance(shared, Store):
+            return f"does not see the store {shared.address}: give it the same PHILAB_STORE. {found['problem']}".strip()
+        return f"does not see this data folder: share {shared} with it under the same path."
     if not found["writable"]:
-        return f"may not write to the data folder {data}. Give its user permission to write there."
+        return f"may not write to the data folder {found['data']}. Give its user permission to write there."
     if found["memory"] < MEMORY_NEEDED:
         left, needed = found["memory"] / (1 << 30), MEMORY_NEEDED / (1 << 30)
         return (

@@ -28,9 +28,11 @@ def until(good: Callable[[], object], seconds: int = SECONDS) -> None:
 
 
 @contextlib.contextmanager
-def dask_process(module: str, *options: str, cwd: Path, path: str = "") -> Iterator[subprocess.Popen]:
-    """`dask scheduler` or `dask worker`; it finds this program's package only by `path`."""
-    environment = {**os.environ, "PYTHONPATH": path}
+def dask_process(
+    module: str, *options: str, cwd: Path, path: str = "", more: dict[str, str] | None = None
+) -> Iterator[subprocess.Popen]:
+    """`dask scheduler` or `dask worker`; it finds this program's package only by `path`. `more`: of its environment."""
+    environment = {**os.environ, "PYTHONPATH": path, **(more or {})}
     command = [sys.executable, "-P", "-m", f"distributed.cli.dask_{module}", *options]
     process = subprocess.Popen(command, cwd=cwd, env=environment, stderr=subprocess.DEVNULL)  # noqa: S603
     try:
@@ -55,13 +57,18 @@ def scheduler_process(
 
 @contextlib.contextmanager
 def worker_process(
-    scheduler: str, name: str, cwd: Path, path: str = "", options: list[str] | None = None
+    scheduler: str,
+    name: str,
+    cwd: Path,
+    path: str = "",
+    options: list[str] | None = None,
+    more: dict[str, str] | None = None,
 ) -> Iterator[tuple[str, subprocess.Popen]]:
     """A worker without a nanny: its address and its process."""
     own = ["--name", name, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(cwd)]
     with (
         Client(scheduler, set_as_default=False, timeout=SECONDS) as client,
-        dask_process("worker", scheduler, *own, *(options or []), cwd=cwd, path=path) as process,
+        dask_process("worker", scheduler, *own, *(options or []), cwd=cwd, path=path, more=more) as process,
     ):
         found: dict[str, str] = {}
 

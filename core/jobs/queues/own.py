@@ -15,18 +15,24 @@ from core.spec import RunSpec
 
 @dataclass(eq=False)
 class Ticket:
-    """One submission of a job. `future` is None while it waits; `submitted` is the time in the job's status."""
+    """One submission of a job. `future` is None while it waits; `submitted` is the time in the job's status.
+
+    `key` names its task at the scheduler.
+    `arriving` is True from when a worker without the data folder gets the job until its run has been fetched.
+    """
 
     job_id: str
     spec: RunSpec
     submitted: float
     user: str | None = None
     future: Future | None = None
+    key: str = ""
+    arriving: bool = False
 
     @property
     def live(self) -> bool:
-        """Whether it waits, or a worker has it."""
-        return self.future is None or not self.future.done()
+        """Whether it waits, a worker has it, or its run is being fetched."""
+        return self.future is None or self.arriving or not self.future.done()
 
 
 @dataclass

@@ -26,9 +26,18 @@ log = logging.getLogger(__name__)
 Stop = Callable[[], bool]
 
 
+def stays_here(spec: RunSpec) -> str | None:
+    """Why nothing of a run may go to a store, as a sentence; None if it may."""
+    if spec.corpus.imported is not None:
+        return "Imported notes never go to a store."
+    if spec.secret_noise:
+        return "A run with secret noise never goes to a store."
+    return None
+
+
 def store_of(spec: RunSpec) -> Store | None:
     """The store for a run of this spec: none without $PHILAB_STORE, for imported notes or with secret noise."""
-    return None if spec.corpus.imported is not None or spec.secret_noise else Store.of_environment()
+    return None if stays_here(spec) is not None else Store.of_environment()
 
 
 def fetched(store: Store, spec: RunSpec, workspace: Workspace) -> Run | None:
@@ -39,6 +48,17 @@ def fetched(store: Store, spec: RunSpec, workspace: Workspace) -> Run | None:
     if not store.fetch("runs", run_id, workspace.root / "runs" / run_id):
         return None
     return workspace.run(run_id)
+
+
+def brought(store: Store, spec: RunSpec, workspace: Workspace) -> Run:
+    """A run that another machine made, with its control if the store has it, unless they are here.
+
+    Raises StoreUnusable, RunBroken; RunNotFound if the store has no such run.
+    """
+    for one in dict.fromkeys((spec.base_spec(), spec)):
+        if workspace.find(one) is None:
+            fetched(store, one, workspace)
+    return workspace.run(spec.run_id)
 
 
 def leased(store: Store, run_id: str, *, wait: bool, stop: Stop) -> Lease | None:

@@ -31,6 +31,11 @@ class StoreUnusable(OSError):
     """The store does not answer, or something in it is missing or damaged. The message is a sentence."""
 
 
+def store_address() -> str:
+    """The address in $PHILAB_STORE; empty, also for blanks, if this machine keeps its runs to itself."""
+    return os.environ.get("PHILAB_STORE", "").strip()
+
+
 class Store:
     """The store at an address: `file:///srv/phi`, `s3://bucket/prefix`. Credentials are found as by the AWS tools."""
 
@@ -51,7 +56,7 @@ class Store:
     @classmethod
     def of_environment(cls) -> Store | None:
         """The store in $PHILAB_STORE; None, also for blanks, means that this machine keeps its runs to itself."""
-        address = os.environ.get("PHILAB_STORE", "").strip()
+        address = store_address()
         return cls(address) if address else None
 
     # Folders -----------------------------------------------------------------------------------------------------

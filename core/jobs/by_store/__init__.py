@@ -1,0 +1,1 @@
+"""Jobs on workers of an existing cluster that share only a store with the engine."""
