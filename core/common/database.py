@@ -16,7 +16,7 @@ from pathlib import Path
 
 from core.common.files import PRIVATE_FILE, make_folder
 
-WAIT_SECONDS = 30.0  # for other processes' changes, each of which takes a millisecond
+WAIT_SECONDS = 5.0  # for other processes' changes, each of which takes a millisecond
 
 _SETTINGS = "PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = OFF; PRAGMA secure_delete = ON;"
 
@@ -105,3 +105,5 @@ class Database:
             yield
         except sqlite3.Error as error:
             raise DatabaseUnusable(f"{self.path} cannot be used: {error}.") from error
+        except OSError as error:
+            raise DatabaseUnusable(f"{self.path} cannot be used: {error.strerror or error}.") from error

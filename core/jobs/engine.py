@@ -8,7 +8,6 @@ other servers of the data folder, and has who submitted them.
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from functools import partial
 from pathlib import Path
@@ -58,7 +57,7 @@ class Engine(QueueRights):
         self._lock = threading.RLock()  # guards everything below; never held while something is started
         self._starting = threading.Lock()
         self._mirror = Mirror() if scheduler_address is not None and store_address() else None
-        self._connection = Connection(scheduler_address, None if self._mirror is None else self._mirror.hear)
+        self._connection = Connection(scheduler_address, None if self._mirror is None else self._hear)
         self._readers: dict[str, ProgressReader] = {}
         self._submissions = 0
         self._look: threading.Timer | None = None
@@ -157,7 +156,7 @@ class Engine(QueueRights):
 
     def _send(self, ticket: Ticket, fit: Fit | None) -> None:
         self._submissions += 1
-        ticket.key = f"{ticket.job_id}-{os.getpid()}-{self._submissions}"
+        ticket.key = f"{ticket.job_id}-{self._shared.server}-{self._submissions}"
         task = self._task(ticket)
         ticket.future = self._connection.submit(task, fit, key=ticket.key, priority=-self._submissions)
         ticket.future.add_done_callback(lambda ended: self._note_end(ticket, ended))
@@ -170,6 +169,21 @@ class Engine(QueueRights):
         ticket.arriving = True
         self._mirror.begin(ticket.key, work, ticket.submitted)
         return work.task_by_store(ticket.submitted, self._connection.topic, ticket.key)
+
+    def _hear(self, event: dict[str, Any]) -> None:
+        """Follow a worker that shares only the store. Called in the client's loop, which nothing may hold up."""
+        assert self._mirror is not None  # else nobody listens
+        if not self._mirror.hear(event):
+            threading.Thread(target=self._stop_withdrawn, args=(event["key"],), daemon=True).start()
+
+    def _stop_withdrawn(self, key: str) -> None:
+        """Stop a job that a worker still reports, but another server of the data folder has cancelled or taken."""
+        with self._lock:
+            for ticket in self._queue.live():
+                if ticket.key == key and ticket.future is not None and self._is_gone(ticket):
+                    self._connection.ask_to_stop(key)
+                    self._queue.remove(ticket.job_id)
+                    self._publish()
 
     def _note_problem(self, sentence: str) -> None:
         """Keep the sentence for the pages, and log it once."""
@@ -281,7 +295,7 @@ class Engine(QueueRights):
     def _bring(self, ticket: Ticket) -> str:
         """Fetch the run of a job, unless it was cancelled. A sentence if that fails."""
         with self._lock:
-            wanted = self._queue.get(ticket.job_id) is ticket
+            wanted = self._queue.get(ticket.job_id) is ticket and not self._is_gone(ticket)
         return bring(self._work(ticket.job_id), ticket.spec) if wanted else ""
 
     def _note_outcome(self, work: Work, ticket: Ticket, ended: str, why: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -92,6 +93,17 @@ def test_a_job_that_was_cancelled_and_submitted_at_the_other_server_is_only_ther
     assert set(first._shared.elsewhere()) == {job_id} and set(second._shared.elsewhere()) == {other.run_id}
     first._drop_what_is_gone()
     assert [ticket.job_id for ticket in first._queue.live()] == [other.run_id]
+
+
+def test_a_job_that_is_submitted_again_where_another_server_cancelled_it_is_told_again(
+    servers: tuple[Engine, Engine], smoke_spec: Callable[..., RunSpec]
+) -> None:
+    first, second = servers
+    job_id = first.submit(smoke_spec(), ANNA).id
+    second.cancel(job_id, ANNA)
+    first._drop_what_is_gone()
+    first.submit(smoke_spec(), ANNA)
+    assert second.status(job_id).state == "queued" and set(second._shared.elsewhere()) == {job_id}
 
 
 def test_limits_count_the_jobs_of_all_servers(
@@ -188,3 +200,33 @@ def test_a_server_goes_on_alone_when_the_file_cannot_be_used(
     assert first.submit(smoke_spec(seed=1), ANNA).state == "queued", "the folder is made again"
     assert first.owns(smoke_spec(seed=1).run_id, ANNA)
     assert set(servers[1]._shared.elsewhere()) == {smoke_spec().run_id, smoke_spec(seed=1).run_id}
+
+
+def test_owners_and_minutes_are_those_of_this_server_when_the_file_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).write_text("a file where the folder should be")
+    queue = SharedQueue(tmp_path)
+    queue.submitted("gpt2-1", "anna", 7.0)
+    queue.submitted("gpt2-2", "anna", 5.0)
+    queue.publish([("gpt2-1", "anna")])
+    assert queue.owner("gpt2-1") == "anna" and queue.owner("gpt2-3") is None
+    assert queue.minutes("anna") == 12.0 and queue.minutes("ben") == 0.0
+    queue.cancelled("gpt2-2", give_back="anna")
+    assert queue.minutes("anna") == 7.0 and queue.elsewhere() == {} and not queue.is_closed()
+    with pytest.raises(OSError, match="cannot be used"):
+        queue.close_queue(True)
+    queue.close()
+
+
+def test_lock_files_of_dead_servers_go(tmp_path: Path) -> None:
+    first, second = SharedQueue(tmp_path), SharedQueue(tmp_path)
+    second.submitted("gpt2-1", None, 1.0)  # makes its lock file, and no row
+    left = tmp_path / FOLDER / "dead.lock"
+    left.touch()
+    first.publish([("gpt2-2", None)])
+    assert left.exists(), "it may be a server that just begins"
+    os.utime(left, (0, 0))
+    os.utime(second._lock_file(second.server), (0, 0))
+    first.publish([])
+    assert not left.exists() and second._lock_file(second.server).exists()
+    for queue in (first, second):
+        queue.close()

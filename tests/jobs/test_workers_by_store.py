@@ -51,9 +51,9 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     events: list[dict[str, Any]] = []
     hear = Mirror.hear
 
-    def note(self: Mirror, event: dict[str, Any]) -> None:
+    def note(self: Mirror, event: dict[str, Any]) -> bool:
         events.append(event)
-        hear(self, event)
+        return hear(self, event)
 
     monkeypatch.setattr(Mirror, "hear", note)
     return events
@@ -143,14 +143,39 @@ def test_what_only_this_machine_has_is_refused(
     check_for_store(spec, is_audit=False)
 
 
+def test_a_job_that_another_server_cancelled_is_stopped_and_not_fetched(
+    store: Store, tmp_path: Path, smoke_specs: dict[str, RunSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Engine, "warm", lambda self: None)
+    spec, app = smoke_specs["dp"], Workspace(tmp_path / "app", shared=())
+    engine, other = Engine(app, "tcp://127.0.0.1:9", patient=True), Engine(app)
+    asked: list[str] = []
+    monkeypatch.setattr(engine._connection, "ask_to_stop", asked.append)
+    engine.submit(spec)
+    ticket = engine._queue.get(spec.run_id)
+    assert ticket is not None and engine._mirror is not None
+    ticket.key, ticket.future, ticket.arriving = "key", SimpleNamespace(done=lambda: False), True
+    engine._mirror.begin("key", engine._work(spec.run_id), ticket.submitted)
+    engine._hear({"event": "step", "step": 1, "key": "key"})
+    assert other.status(spec.run_id).state == "running" and asked == []
+    other.cancel(spec.run_id)
+    engine._hear({"event": "step", "step": 2, "key": "key"})
+    until(lambda: asked == ["key"])
+    until(lambda: engine._queue.live() == [])
+    monkeypatch.setattr("core.jobs.engine.bring", lambda work, spec: pytest.fail("a cancelled run was fetched"))
+    assert engine._bring(ticket) == "" and engine.jobs() == []
+    for one in (engine, other):
+        one.close()
+
+
 def test_without_a_store_or_a_scheduler_workers_share_the_folder(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workspace = Workspace(tmp_path, shared=())
-    assert Engine(workspace, "tcp://127.0.0.1:9")._shared().address == store.address
-    assert Engine(workspace)._shared() == tmp_path, "the local worker has the folder"
+    assert Engine(workspace, "tcp://127.0.0.1:9")._for_workers().address == store.address
+    assert Engine(workspace)._for_workers() == tmp_path, "the local worker has the folder"
     monkeypatch.setenv("PHILAB_STORE", " ")
-    assert Engine(workspace, "tcp://127.0.0.1:9")._shared() == tmp_path
+    assert Engine(workspace, "tcp://127.0.0.1:9")._for_workers() == tmp_path
 
 
 def test_a_worker_is_asked_about_its_own_store_and_folder(

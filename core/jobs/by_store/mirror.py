@@ -22,6 +22,7 @@ from core.runs.run import RunBroken, RunNotFound
 from core.spec import RunSpec
 
 NOT_OURS = ("event", "time", "key", "worker")  # fields that are given anew here, or that the message has for its way
+TRIES, PAUSE_SECONDS = 3, 2.0  # to fetch a finished run
 INSTEAD = "Use an app or a command without PHILAB_SCHEDULER for it."
 
 
@@ -55,31 +56,45 @@ class Mirror:
         with self._lock:
             self._jobs.pop(key, None)
 
-    def hear(self, event: dict[str, Any]) -> None:
-        """Append a worker's event to the job's log, with this machine's time: clocks of machines differ."""
+    def hear(self, event: dict[str, Any]) -> bool:
+        """Append a worker's event to the job's log, with this machine's time: clocks of machines differ.
+
+        Returns:
+            False if the job is followed, but its folder is gone or another submission's: somebody else withdrew it.
+        """
         fields = {name: value for name, value in event.items() if name not in NOT_OURS}
         with self._lock:
-            work, submitted = self._jobs.get(event["key"], (None, 0.0))
-            status = None if work is None else work.status()
-            if work is None or status is None or status.submitted != submitted:
-                return
+            if event["key"] not in self._jobs:
+                return True
+            work, submitted = self._jobs[event["key"]]
+            status = work.status()
+            if status is None or status.submitted != submitted:
+                return False
             with contextlib.suppress(OSError):  # a full disk here does not stop the run there
                 if status.state == "queued":
                     write_status(work.folder, Status(state="running", submitted=submitted, started=time.time()))
                 append_event(work.folder, event["event"], **fields)
+        return True
 
 
 def bring(work: Work, spec: RunSpec) -> str:
-    """Bring a finished run and its control here from the store, and remove the job's folder. A sentence if it fails."""
-    try:
-        store = Store.of_environment()
-        if store is None:
-            return "PHILAB_STORE is no longer set here, so the finished run cannot be fetched."
-        brought(store, spec, work.workspace)
-    except (RunBroken, RunNotFound) as error:
-        return str(error)
-    except OSError as error:
-        return error_sentence(error)
+    """Bring a finished run and its control here from the store, and remove the job's folder. A sentence if it fails.
+
+    A store that does not answer is tried again: the run is finished, and training it again would be a waste.
+    """
+    for left in reversed(range(TRIES)):
+        try:
+            store = Store.of_environment()
+            if store is None:
+                return "PHILAB_STORE is no longer set here, so the finished run cannot be fetched."
+            brought(store, spec, work.workspace)
+            break
+        except (RunBroken, RunNotFound) as error:
+            return str(error)
+        except OSError as error:
+            if not left:
+                return error_sentence(error)
+            time.sleep(PAUSE_SECONDS)
     if work.folder.exists():
         work.workspace.discard(work.folder)
     return ""

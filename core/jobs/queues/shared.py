@@ -1,7 +1,8 @@
 """What the servers of one data folder know of each other's queues: what waits where, and who submitted how much.
 
 Each server hands its own jobs to its own workers; this tells the others. A server holds a lock file while it lives.
-What waited at a dead one counts no more. Where the file cannot be used, a server goes on as if it were the only one.
+What waited at a dead one counts no more. Where the file cannot be used, a server goes on as if it were the only one,
+by what was submitted to it.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection
 
-from core.common.database import Database
+from core.common.database import Database, DatabaseUnusable
 from core.common.files import make_folder
 from core.runs.lock import held, in_use
 
 FOLDER, FILE = "jobs", "queue.sqlite"  # in the data folder
 DAY_SECONDS = 86_400.0
 OWNED_SECONDS = 7 * DAY_SECONDS  # that an interrupted job stays its owner's
+NEW_SECONDS = 60.0  # that a server may take to lock its new file
 _TABLES = """
 CREATE TABLE IF NOT EXISTS waiting (job TEXT, server TEXT, user TEXT, place INTEGER, PRIMARY KEY (job, server));
 CREATE TABLE IF NOT EXISTS owners (job TEXT PRIMARY KEY, user TEXT, submitted REAL);
@@ -50,14 +52,15 @@ class SharedQueue:
         self._database = Database(self._folder / FILE, _TABLES)
         self._lives = contextlib.ExitStack()
         self._beginning = threading.Lock()
-        self._published: list[tuple[str, str | None]] = []
+        self._published: list[tuple[str, str | None]] | None = []  # None: other servers may have changed it
+        self._here: dict[str, tuple[str, float, float]] = {}  # user, time and minutes of each job submitted here
         self._problem = ""
 
     # This server's jobs -------------------------------------------------------------------------------------------
 
     def publish(self, jobs: Sequence[tuple[str, str | None]]) -> None:
         """Tell the others which jobs wait or run here, in order, each with its user."""
-        if list(jobs) == self._published:
+        if list(jobs) == self._published and (not jobs or self._lock_file(self.server).exists()):
             return
         with self._alone_without(), self._changing() as tables:
             self._forget_the_dead(tables)
@@ -69,6 +72,10 @@ class SharedQueue:
     def submitted(self, job_id: str, user: str | None, minutes: float) -> None:
         """Note who submitted a job, with its estimated minutes. None: the machine's owner, whose jobs nobody owns."""
         now = time.time()
+        self._published = None  # a server that cancelled an earlier submission has removed it from what is told
+        self._here.pop(job_id, None)
+        if user is not None:
+            self._here[job_id] = user, now, minutes
         with self._alone_without(), self._changing() as tables:
             tables.execute("DELETE FROM asked WHERE submitted < ?", (now - DAY_SECONDS,))
             tables.execute("DELETE FROM owners WHERE job = ? OR submitted < ?", (job_id, now - OWNED_SECONDS))
@@ -78,6 +85,8 @@ class SharedQueue:
 
     def cancelled(self, job_id: str, *, give_back: str | None) -> None:
         """Remove a job from every server's queue. Its minutes no longer count for the user to `give_back` them to."""
+        if give_back is not None and job_id in self._here:
+            self._here[job_id] = (*self._here[job_id][:2], 0.0)
         with self._alone_without(), self._changing() as tables:
             tables.execute("DELETE FROM waiting WHERE job = ? AND server != ?", (job_id, self.server))
             tables.execute("DELETE FROM asked WHERE job = ? AND user = ?", (job_id, give_back))
@@ -91,8 +100,9 @@ class SharedQueue:
 
     def close(self) -> None:
         """Tell the others that nothing waits here any more, since this server ends."""
-        if self._lock_file(self.server).exists():  # else nobody knows of it, or the folder is gone
-            self.publish([])
+        with self._alone_without():
+            if self._lock_file(self.server).exists():  # else nobody knows of it, or the folder is gone
+                self.publish([])
         self._lives.close()
         self._database.close()
 
@@ -101,38 +111,53 @@ class SharedQueue:
     def elsewhere(self) -> dict[str, Elsewhere]:
         """Jobs that wait or run at other servers, by job id."""
         query = "SELECT job, server, user, place FROM waiting WHERE server != ?"
-        rows = self._rows(query, self.server)
-        living = {server for server in {row[1] for row in rows} if self._is_alive(server)}
-        return {job: Elsewhere(user, place) for job, server, user, place in rows if server in living}
+        rows = self._rows(query, self.server) or []
+        with self._alone_without():
+            living = {server for server in {row[1] for row in rows} if self._is_alive(server)}
+            return {job: Elsewhere(user, place) for job, server, user, place in rows if server in living}
+        return {}
 
     def owner(self, job_id: str) -> str | None:
         """The user who last submitted a job, at any server; None if nobody did, or the machine's owner."""
-        return next((user for (user,) in self._rows("SELECT user FROM owners WHERE job = ?", job_id)), None)
+        rows = self._rows("SELECT user FROM owners WHERE job = ?", job_id)
+        if rows is None:
+            return self._here[job_id][0] if job_id in self._here else None
+        return next((user for (user,) in rows), None)
 
     def minutes(self, user: str) -> float:
         """Estimated minutes of everything that a user submitted in the last 24 hours, at any server."""
         query = "SELECT coalesce(sum(minutes), 0.0) FROM asked WHERE user = ? AND submitted > ?"
-        return next((minutes for (minutes,) in self._rows(query, user, time.time() - DAY_SECONDS)), 0.0)
+        since = time.time() - DAY_SECONDS
+        rows = self._rows(query, user, since)
+        if rows is None:
+            return sum(minutes for name, when, minutes in self._here.values() if name == user and when > since)
+        return next((minutes for (minutes,) in rows), 0.0)
 
     def is_closed(self) -> bool:
         """Whether a server that lives has closed the queue."""
-        return any(self._is_alive(server) for (server,) in self._rows("SELECT server FROM closed"))
+        with self._alone_without():
+            return any(self._is_alive(server) for (server,) in self._rows("SELECT server FROM closed") or [])
+        return False
 
     # The file -----------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[Connection]:
         with self._beginning:
-            if not self._lock_file(self.server).exists():  # now the others can see that this server lives
-                make_folder(self._folder, private=True)
-                self._lives.enter_context(held(self._lock_file(self.server), should_stop=lambda: False))
+            try:
+                if not self._lock_file(self.server).exists():  # now the others can see that this server lives
+                    make_folder(self._folder, private=True)
+                    self._lives.enter_context(held(self._lock_file(self.server), should_stop=lambda: False))
+            except OSError as error:
+                raise DatabaseUnusable(f"{self._folder} cannot be used: {error.strerror or error}.") from error
         with self._database.changing() as tables:
             yield tables
 
-    def _rows(self, query: str, *values: object) -> list[tuple]:
+    def _rows(self, query: str, *values: object) -> list[tuple] | None:
+        """The rows; None if there is no file, or it cannot be used."""
         with self._alone_without(), self._database.reading() as tables:
-            return [] if tables is None else tables.execute(query, values).fetchall()
-        return []
+            return None if tables is None else tables.execute(query, values).fetchall()
+        return None
 
     @contextlib.contextmanager
     def _alone_without(self) -> Iterator[None]:
@@ -150,6 +175,9 @@ class SharedQueue:
                 tables.execute("DELETE FROM waiting WHERE server = ?", (server,))
                 tables.execute("DELETE FROM closed WHERE server = ?", (server,))
                 self._lock_file(server).unlink(missing_ok=True)
+        for file in self._folder.glob("*.lock"):  # one that is just being made is not held yet
+            if time.time() - file.stat().st_mtime > NEW_SECONDS and not self._is_alive(file.stem):
+                file.unlink(missing_ok=True)
 
     def _is_alive(self, server: str) -> bool:
         return server == self.server or in_use(self._lock_file(server))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from core.jobs.limits import User, in_words
+from core.jobs.limits import Refused, User, in_words
 from pages.parts.access import viewer
 from pages.parts.session import owner
 
@@ -54,7 +54,10 @@ def panel(engine: Engine) -> None:
 def _close(engine: Engine, closed: bool) -> None:
     """Close or open the queue, for those who may at the time of the click."""
     if not viewer.refused("host"):
-        engine.close_queue(closed, user())
+        try:
+            engine.close_queue(closed, user())
+        except Refused as error:
+            st.toast(str(error), icon=":material/error:")
 
 
 def limits_in_words(engine: Engine) -> str:

@@ -241,8 +241,8 @@ def _parsed(code: str, raw: bytes | None) -> _Room:
         raise RoomGone("this class has ended: its room no longer exists")
     try:
         return _ROOM.validate_json(raw)
-    except ValueError as error:
-        log.warning("the room of the class %s is damaged: %s", code, error)
+    except ValueError:  # its message would quote the room
+        log.warning("the room of the class %s is damaged", code)
         raise RoomGone("this class has ended: its room is damaged") from None
 
 
