@@ -246,7 +246,8 @@ def planted_sentence(proof: Mapping[Any, Any]) -> str:
     told = (
         f"An attacker who sees every step of the training (white-box), made again with {int(proof['canaries']):,} "
         f"planted gradients, guesses {int(proof['correct']):,} of {int(proof['guesses']):,} right. This proves {proved}"
-        f"{by_curve}, of at most {proved_text(float(proof['ceiling']))} (95{NBSP}% confidence); promised is {promised}."
+        f"{by_curve}, of at most {proved_text(float(proof['ceiling']))} (95{NBSP}% confidence each); "
+        f"promised is {promised}."
     )
     if proof["alarm"]:
         return f"{told} Alarm: this contradicts the promise. At most one in ten correct programs shows this by chance."

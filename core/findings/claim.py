@@ -26,13 +26,16 @@ PAPERS: Mapping[str, str] = {
 class Figure:
     """One figure of the evidence, for example of one model and seed, with its interval.
 
-    Both ends are NaN where there is no interval, and equal to the value where it was computed exactly.
+    Both ends are NaN where there is no interval, and equal to the value where it was computed exactly. `degrees` are
+    the degrees of freedom of an interval by Student's t: with few units it grows more where several have to hold
+    together.
     """
 
     label: str
     value: float
     low: float
     high: float
+    degrees: float = field(default=math.inf, compare=False)
 
     @property
     def has_interval(self) -> bool:

@@ -62,7 +62,8 @@ def jointly(figures: Sequence[Figure]) -> Evidence:
     """Figures with 95 % intervals of their own as evidence: each is widened so that all hold together (Bonferroni)."""
     widened = []
     for one in figures:
-        found = best_of(Interval(one.value, one.low, one.high), len(figures), least=-math.inf, most=math.inf)
+        own = Interval(one.value, one.low, one.high)
+        found = best_of(own, len(figures), least=-math.inf, most=math.inf, degrees=one.degrees)
         widened.append(Figure(one.label, found.value, found.low, found.high))
     return Evidence(tuple(widened))
 
@@ -106,7 +107,7 @@ def _row(figure: Figure) -> dict[str, Any]:
 
 
 def _numbers(figure: Figure) -> dict[str, float]:
-    return {key: value for key, value in asdict(figure).items() if key != "label"}
+    return {key: value for key, value in asdict(figure).items() if key in ("value", "low", "high")}
 
 
 def _figure(row: Mapping[str, Any]) -> Figure:

@@ -138,6 +138,8 @@ def test_several_intervals_are_widened_to_hold_together() -> None:
     assert one.figures[0].high == pytest.approx(1.959964)
     three = jointly([Figure(name, 0.0, -1.959964, 1.959964) for name in "abc"])
     assert three.figures[0].high == pytest.approx(2.393980, abs=1e-5)  # normal quantile of 1 − 0.05/6
+    few = [Figure(name, 0.0, -2.364624, 2.364624, degrees=7) for name in "abc"]  # Student's t of eight units
+    assert jointly(few).figures[0].high == pytest.approx(3.127552, abs=1e-5)  # its quantile of 1 − 0.05/6
     exact = jointly([Figure("a", 2.0, 2.0, 2.0)] * 2)
     assert (exact.figures[0].low, exact.figures[0].high) == (2.0, 2.0)
 
@@ -152,7 +154,8 @@ def test_exposures_are_compared_by_canary_and_form() -> None:
         return SimpleNamespace(table=lambda name: pd.DataFrame(rows))
 
     runs = SimpleNamespace(run={"one": table([1, 2, 9, 9, 3]), "other": table([5, 5, 0, 0, 6])}.get)
-    found = exposure_difference(runs, "one", "other", "HS")  # type: ignore[arg-type]
+    found, canaries = exposure_difference(runs, "one", "other", "HS")  # type: ignore[arg-type]
+    assert canaries == 3
     half = stats.t.ppf(0.975, 2) * np.std([-4, -3, -3], ddof=1) / np.sqrt(3)
     assert (found.value, found.high - found.value) == pytest.approx((-10 / 3, half))
     with pytest.raises(Missing):

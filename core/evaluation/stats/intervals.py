@@ -134,19 +134,21 @@ def difference(one: Interval, other: Interval) -> Interval:
     return weighted_sum((1, -1), (one, other))
 
 
-def best_of(found: Interval, attempts: int, *, least: float, most: float) -> Interval:
+def best_of(found: Interval, attempts: int, *, least: float, most: float, degrees: float = math.inf) -> Interval:
     """The 95 % interval of the best of several figures, widened because the same figures were used to choose it.
 
     Bonferroni: each of `attempts` intervals is taken at 1 − 0.05/attempts, so in 95 % of cases all hold together, the
-    chosen one included. Both half-widths grow by the ratio of the normal quantiles, which is exact for normal figures;
-    the ends are cut to [`least`, `most`]. The value is not corrected: as the highest observed, it is biased upwards.
+    chosen one included. Both half-widths grow by the ratio of the quantiles of Student's t with `degrees` of freedom
+    (∞: the normal distribution), which is exact for means of normal figures; the ends are cut to [`least`, `most`]. The
+    value is not corrected: as the highest observed, it is biased upwards.
 
     Raises:
         ValueError: `attempts` is below 1.
     """
     if attempts < 1:
         raise ValueError(f"the best of several attempts needs at least 1 attempt, not {attempts}")
-    wider = _normal_quantile(1 - 0.05 / attempts) / _normal_quantile(0.95)
+    wide, usual = (float(stats.t.ppf(1 - tail / 2, degrees)) for tail in (0.05 / attempts, 0.05))
+    wider = wide / usual
     low = max(least, found.value - wider * (found.value - found.low))
     high = min(most, found.value + wider * (found.high - found.value))
     return found if math.isnan(found.low) else Interval(found.value, low, high)

@@ -104,14 +104,12 @@ def _flat(runs: StoredRuns) -> list[Figure]:
 
 
 def _forms(runs: StoredRuns) -> list[Figure]:
-    return [
-        labelled(
-            f"{form}, {seeded('gpt2', seed)}",
-            exposure_difference(runs, private("gpt2", 8.0, seed), plain("gpt2", seed), form),
-        )
-        for form in FORMS
-        for seed in SEEDS
-    ]
+    found = []
+    for form in FORMS:
+        for seed in SEEDS:
+            difference, canaries = exposure_difference(runs, private("gpt2", 8.0, seed), plain("gpt2", seed), form)
+            found.append(labelled(f"{form}, {seeded('gpt2', seed)}", difference, units=canaries))
+    return found
 
 
 CLAIMS = (

@@ -135,7 +135,9 @@ CLAIMS = (
         differs="Our question, asked after J-c15. The number of unknown codes is held constant by ranks; the margin of "
         f"0.1 is ours. {FEW}",
         why={
-            "cannot tell": "Most of the turn goes: 0.17 instead of 0.47 (J-c14). Half of these patients have a "
+            "cannot tell": "The turn is smaller: 0.17 instead of 0.47 (J-c14). But the number of unknown diseases is "
+            "itself a measure of rarity, so holding it constant takes some of the turn away whatever the reference "
+            "read. Half of these patients have a "
             "disease that no patient of the reference has, and the more such diseases, the lower their score under "
             "the loss (ρ −.30) and the higher under the ratio (+.22). Whether anything is left to explain cannot be "
             "told."

@@ -97,7 +97,8 @@ CLAIMS = (
         needs=tuple(Need(spec, audit=("summary: risk",)) for spec in _SCORED.values()),
         sizes=f"{CLASSROOM}, and {TWELVE}",
         differs="The margin of 5 points is ours. The scores of 3,000 notes were known "
-        "(docs/methods/extraction.md), those of 12,000 were not. " + FEW,
+        "(docs/methods/extraction.md), those of 12,000 were not. The old score cannot be near the other one while no "
+        "canary is ranked first: 15 points are its own by definition. " + FEW,
         why={
             "does not hold": "About 26 points of the score are there without any leak. 15 of them are canaries that "
             "count as extracted because the prompt contains them, and 11 are notes called members: the attack calls "
@@ -137,10 +138,11 @@ CLAIMS = (
         needs=tuple(Need(plain("gpt2", seed), scores=True) for seed in SEEDS),
         sizes=CLASSROOM + "; 14 prompts, 100 texts each",
         differs="Our 14 prompts, each asked 100 times, as often as the report asks each of its own. The factor of two "
-        "is ours. " + SAME,
+        "is ours. The intervals take the prompts' rates as normal, which they are not: the largest value that there "
+        "can be is 108. " + SAME,
         why={
-            "does not hold": "Prompts differ so much that 1,400 attempts say as much about other prompts as about 30 "
-            "independent ones would. Its intervals hold for these 14 prompts alone."
+            "does not hold": "Prompts differ so much that 1,400 attempts say as much about other prompts as a few "
+            "dozen independent ones would. Its intervals hold for these 14 prompts alone."
         },
         page="canaries",
     ),
@@ -159,10 +161,10 @@ CLAIMS = (
         sizes=CLASSROOM + "; 5 labels and 3 openings that ask for a name, 100 texts each",
         differs="Our question, asked after P-c12. The prompts are fixed. The margin of 5 points is ours. " + SAME,
         why={
-            "does not hold": "Labels that ask for a name leak less on two seeds of three. But what follows a prompt "
-            "in the notes matters more than its style: with seed 0 the prompts that open a note, labels such as "
-            "“Patient:” among them, give 29 to 70 %, and “Next patient:” and “Prescription slip. Patient:”, which do "
-            "not, 6 and 8 %."
+            "does not hold": "Labels that ask for a name leak less on two seeds of three. Perhaps what follows "
+            "a prompt in the notes matters more than its style, which was not tested: with seed 0 the prompts that "
+            "open a note, labels such as “Patient:” among them, give 29 to 70 %. “Prescription slip. Patient:”, which "
+            "opens none, gives 8, 11 and 10 % with seeds 0, 1 and 2, but “Next patient:” 6, 51 and 12 %."
         },
         page="canaries",
     ),

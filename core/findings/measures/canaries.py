@@ -8,7 +8,7 @@ from core.findings.stored_runs import Missing, StoredRuns
 from core.spec import RunSpec
 
 
-def exposure_difference(runs: StoredRuns, one: RunSpec, other: RunSpec, form: str) -> Interval:
+def exposure_difference(runs: StoredRuns, one: RunSpec, other: RunSpec, form: str) -> tuple[Interval, int]:
     """Mean over planted canaries of this form of the exposure under `one` − that under `other`, in bits.
 
     Both runs have the same cohort and so the same canaries. The interval is Student's t over the canaries' differences.
@@ -24,4 +24,4 @@ def exposure_difference(runs: StoredRuns, one: RunSpec, other: RunSpec, form: st
     paired = (sides[0] - sides[1]).dropna()
     if paired.empty:
         raise Missing(f"no canary of the form {form} was planted")
-    return Interval(*mean_interval(paired.to_numpy()))
+    return Interval(*mean_interval(paired.to_numpy())), len(paired)

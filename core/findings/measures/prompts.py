@@ -49,7 +49,7 @@ def design_effect(runs: StoredRuns, spec: RunSpec) -> Interval:
 
     The design effect (Kish 1965) of k clusters of m texts: m · var(p_j) / (p (1 − p)), with var over the prompts'
     rates and k − 1 degrees of freedom. Its expectation is 1 for independent texts. The interval is that of a normal
-    sample's variance (χ²).
+    sample's variance (χ²), so it is approximate; var(p_j) cannot exceed p (1 − p) k / (k − 1).
     """
     generations, hits = _texts(runs, spec)
     leaked = generations["generation_id"].isin(hits.loc[hits["split"] == "member", "generation_id"])

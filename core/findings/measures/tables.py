@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -22,9 +23,9 @@ from core.spec import RunSpec
 from core.tasks.inference import TASK as INFERENCE
 
 
-def labelled(label: str, found: Interval) -> Figure:
-    """An interval as a figure of the evidence."""
-    return Figure(label, found.value, found.low, found.high)
+def labelled(label: str, found: Interval, *, units: int | None = None) -> Figure:
+    """An interval as a figure of the evidence; `units` is the sample size of one by Student's t."""
+    return Figure(label, found.value, found.low, found.high, math.inf if units is None else units - 1)
 
 
 def metric_difference(runs: StoredRuns, one: RunSpec, other: RunSpec, metric: str) -> Interval:
@@ -88,6 +89,12 @@ def probe(
     """A figure of the identity probes; NaN if the audit has none."""
     found = Look(runs.audited(spec, "probe_figures"))(name, measure, method, model=model, split=split, bin=bin)
     return Interval(found.value, found.low, found.high)
+
+
+def mean_over_conditions(runs: StoredRuns, spec: RunSpec, name: str, bin_: str) -> tuple[Interval, int]:
+    """The mean AUC of one probe for each condition of this bin of frequency, by t, and the number of conditions."""
+    found = Look(runs.audited(spec, "probe_figures"))(name, "AUC", "name", model="target", split="member", bin=bin_)
+    return Interval(found.value, found.low, found.high), int(found.n)
 
 
 def part_of_risk(runs: StoredRuns, spec: RunSpec, version: str, part: str) -> Interval:
