@@ -49,10 +49,8 @@ def path_of(module: str) -> Path:
 
 
 TEMPLATES = (ROOT / "core/evaluation/report/templates").glob("*.j2")
-SHOWN = sorted(
-    {*(ROOT / "pages").rglob("*.py"), *TEMPLATES, *map(path_of, WRITERS | HTML_WRITERS)}
-    - {ROOT / "pages/parts/common/glossary.py"}
-)
+UNSEEN = {ROOT / "pages/parts/common/glossary.py", ROOT / "pages/parts/session/room_store.py"}  # SQL is not shown
+SHOWN = sorted({*(ROOT / "pages").rglob("*.py"), *TEMPLATES, *map(path_of, WRITERS | HTML_WRITERS)} - UNSEEN)
 
 
 @cache
