@@ -42,6 +42,9 @@ def corpus(
     random_canaries: Annotated[
         int | None, typer.Option(help="Number of canaries of random words, for an audit of ε.")
     ] = None,
+    canary_copies: Annotated[
+        int | None, typer.Option(help="Most copies of a canary sentence, 16 or 64; without it 8.")
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Seed, instead of the preset's; with --from, seed of the split.")
     ] = None,
@@ -95,6 +98,7 @@ def corpus(
             "variant": variant,
             "canary_patients": canary_patients,
             "random_canaries": random_canaries,
+            "canary_copies": canary_copies,
         }
         if source is not None:
             _refuse(shaped, "describes a synthetic hospital and cannot be used with --from")

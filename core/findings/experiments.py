@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.demo import SEEDS, demo_spec
 from core.demo.plan import spec_of
-from core.spec import CORPUS_PRESETS, ModelKind, RunSpec
+from core.spec import CORPUS_PRESETS, ModelKind, ModelSpec, PrivacySpec, RunSpec, audit_of, recipe_of
 
 CLASSROOM = "about 3,000 notes of 301 patients, and 129 others (`classroom`)"
 TWELVE = "about 12,000 notes of 1,204 patients (`classroom-12k`)"
@@ -32,6 +32,14 @@ def large(kind: ModelKind, epsilon: float | None) -> RunSpec:
 def twelve(epsilon: float | None) -> RunSpec:
     """GPT-2 trained on `classroom-12k`, with or without privacy; the first seed alone is shipped."""
     return spec_of("12k", "gpt2", epsilon, SEEDS[0])
+
+
+def many_copies(epsilon: float | None, seed: int = 0) -> RunSpec:
+    """GPT-2 on the classroom's notes with canaries of up to 64 copies; each seed has a hospital of its own."""
+    corpus = CORPUS_PRESETS["classroom"].model_copy(update={"canaries": 84, "canary_copies": 64, "seed": seed})
+    model, privacy = ModelSpec(kind="gpt2"), PrivacySpec(target_epsilon=epsilon)
+    training = recipe_of("gpt2", privacy, corpus, seed=seed)
+    return RunSpec(corpus=corpus, model=model, privacy=privacy, training=training, audit=audit_of(corpus))
 
 
 def seeded(kind: ModelKind, seed: int) -> str:

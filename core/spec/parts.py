@@ -32,6 +32,7 @@ Variant = Literal["regular", "name-insertion", "template-only"]
 SHIPPED_BASES = {"clinical": "clinical", "assets": "abstracts"}
 CLINICAL, ABSTRACTS = SHIPPED_BASES
 
+USUAL_COPIES = 8  # the most copies of a canary, unless a hospital has its own setting
 MEMBER_SHARE = 0.7  # of a cohort's patients; 70/30 by patient (Jagannatha 2021, A.1)
 
 # Increasing this gives every stored run a new id: do it when a code change alters what a spec computes.
@@ -108,8 +109,24 @@ class CorpusSpec(Spec):
     random_canaries: int | None = Field(
         None, ge=1, le=5_000, description="further canaries of random words, each inserted once by a fair coin; or none"
     )
+    canary_copies: Literal[16, 64] | None = Field(
+        None, description="canaries are inserted 1, 2, 4, … times, up to this many; none: up to 8"
+    )
 
-    SILENT: ClassVar[tuple[str, ...]] = ("imported", "deduplicated", "identifiers", "detector", "random_canaries")
+    SILENT: ClassVar[tuple[str, ...]] = (
+        "imported",
+        "deduplicated",
+        "identifiers",
+        "detector",
+        "random_canaries",
+        "canary_copies",
+    )
+
+    @property
+    def insertions(self) -> tuple[int, ...]:
+        """How often canaries are inserted, in ascending order: the powers of two up to the most copies."""
+        most = USUAL_COPIES if self.canary_copies is None else self.canary_copies
+        return tuple(2**power for power in range(most.bit_length()))
 
     @property
     def training_notes(self) -> int:

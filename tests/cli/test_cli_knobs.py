@@ -26,6 +26,7 @@ KNOBS = {
     "canaries": 5,
     "canary_patients": 3,
     "random_canaries": 4,
+    "canary_copies": 16,
     "seed": 9,
 }
 OF_IMPORTS = {"imported", "deduplicated", "identifiers", "detector"}

@@ -16,7 +16,7 @@ from core.findings.claims import chosen
 from core.findings.judging import jointly
 from core.findings.measures.accounting import epsilon_for_batch, shard_noise
 from core.findings.measures.attacks import Side, auc, caught_at, difference, leakage, single
-from core.findings.measures.canaries import exposure_difference
+from core.findings.measures.canaries import exposure_difference, planted_minus_left_out
 from core.findings.measures.prompts import clustered, design_effect, excess_by_style, style_of
 from core.findings.measures.rarity import rank_correlations_apart, unknown_codes
 from core.findings.measures.tables import metric_difference, perplexity_ratio
@@ -144,22 +144,48 @@ def test_several_intervals_are_widened_to_hold_together() -> None:
     assert (exact.figures[0].low, exact.figures[0].high) == (2.0, 2.0)
 
 
-def test_exposures_are_compared_by_canary_and_form() -> None:
+def canary_runs(**exposures: list[float]) -> SimpleNamespace:
+    """Runs with the same six canaries, of which the fourth was left out and the last is a patient."""
+    fixed = {
+        "canary_id": ["a", "b", "c", "d", "e", "f"],
+        "form": ["HS", "HS", "HSH", "HS", "HS", "patient"],
+        "insertions": [1, 4, 4, 8, 4, 1],
+        "inserted": [True, True, True, False, True, True],
+    }
+    tables = {name: pd.DataFrame({**fixed, "exposure": [*bits, 9.9]}) for name, bits in exposures.items()}
+    return SimpleNamespace(run=lambda name: SimpleNamespace(table=lambda _: tables[name]))
+
+
+def test_exposures_are_compared_by_canary_form_and_copies() -> None:
     """The difference of the same canaries; others, forms and canaries left out do not count. Student's t by hand."""
-
-    def table(exposures: list[float]) -> SimpleNamespace:
-        names, forms = ["a", "b", "c", "d", "e"], ["HS", "HS", "HSH", "HS", "HS"]
-        inserted = [True, True, True, False, True]
-        rows = {"canary_id": names, "form": forms, "inserted": inserted, "exposure": exposures}
-        return SimpleNamespace(table=lambda name: pd.DataFrame(rows))
-
-    runs = SimpleNamespace(run={"one": table([1, 2, 9, 9, 3]), "other": table([5, 5, 0, 0, 6])}.get)
-    found, canaries = exposure_difference(runs, "one", "other", "HS")  # type: ignore[arg-type]
+    runs = canary_runs(one=[1, 2, 9, 9, 3], other=[5, 5, 0, 0, 6])
+    found, canaries = exposure_difference(runs, "one", "other", form="HS")  # type: ignore[arg-type]
     assert canaries == 3
     half = stats.t.ppf(0.975, 2) * np.std([-4, -3, -3], ddof=1) / np.sqrt(3)
     assert (found.value, found.high - found.value) == pytest.approx((-10 / 3, half))
-    with pytest.raises(Missing):
-        exposure_difference(runs, "one", "other", "HHSHH")  # type: ignore[arg-type]
+    found, canaries = exposure_difference(runs, "one", "other", least=2)  # type: ignore[arg-type]
+    assert (found.value, canaries) == (pytest.approx((-3 + 9 - 3) / 3), 3)
+    with pytest.raises(Missing, match="HHSHH"):
+        exposure_difference(runs, "one", "other", form="HHSHH")  # type: ignore[arg-type]
+    with pytest.raises(Missing, match="16 times"):
+        exposure_difference(runs, "one", "other", least=16)  # type: ignore[arg-type]
+
+
+def test_planted_canaries_are_compared_with_those_left_out() -> None:
+    """Two means and their intervals by hand: three canaries planted four times, and all that were left out."""
+    runs = canary_runs(one=[1, 2, 9, 0.5, 4])
+    tables = runs.run("one").table("canaries")
+    twice = pd.concat([tables, tables.assign(canary_id=tables["canary_id"] + "2")]).reset_index(drop=True)
+    twice.loc[9, "exposure"] = 1.5  # the second canary that was left out
+    runs = SimpleNamespace(run=lambda name: SimpleNamespace(table=lambda _: twice))
+    found, canaries = planted_minus_left_out(runs, "one", 4)  # type: ignore[arg-type]
+    planted, left_out = [2, 9, 4] * 2, [0.5, 1.5]
+    half = [stats.t.ppf(0.975, len(x) - 1) * np.std(x, ddof=1) / np.sqrt(len(x)) for x in (planted, left_out)]
+    assert canaries == 6
+    assert (found.value, found.high - found.value) == pytest.approx((4.0, np.hypot(*half)))
+    for copies in (8, 2):
+        with pytest.raises(Missing):
+            planted_minus_left_out(runs, "one", copies)  # type: ignore[arg-type]
 
 
 def prompted(leaks: dict[tuple[int, str], dict[str, int]]) -> SimpleNamespace:

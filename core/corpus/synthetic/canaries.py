@@ -21,7 +21,6 @@ from core.corpus.synthetic.records import Patient, Registry, name_at, name_space
 from core.corpus.tables import CANARIES
 from core.spec import CorpusSpec
 
-INSERTIONS = (1, 2, 4, 8)
 SPACE = 1_000  # members of R
 _DATE = "2022-06-15"
 _WORDS = sorted({word for word in Lorem.word_list if len(word) >= 4 and word.isascii() and word.islower()})
@@ -102,7 +101,8 @@ def _code(number: int) -> str:
 def _secret(spec: CorpusSpec, number: int, first_word: str) -> tuple:
     """A row. Among the canaries of its form only this one has this first word, so that no two spaces overlap."""
     rng = random.Random(f"{spec.seed}/canary/{number}")
-    form, insertions = FORMS[number % len(FORMS)], INSERTIONS[number % len(INSERTIONS)]  # 3 and 4 have no common factor
+    counts = spec.insertions  # 4, 5 or 7 of them, numbers without a common factor with the 3 forms
+    form, insertions = FORMS[number % len(FORMS)], counts[number % len(counts)]
     before, after = form.split("S")
     prefix = " ".join([first_word, *(rng.choice(_WORDS) for _ in before[1:])]) + " "
     suffix = "".join(" " + rng.choice(_WORDS) for _ in after)

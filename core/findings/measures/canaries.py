@@ -2,26 +2,62 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
+from core.corpus.canary_forms import FORMS
 from core.evaluation.stats.bootstrap import Interval
-from core.evaluation.stats.intervals import mean_interval
+from core.evaluation.stats.intervals import difference, mean_interval
 from core.findings.stored_runs import Missing, StoredRuns
 from core.spec import RunSpec
 
 
-def exposure_difference(runs: StoredRuns, one: RunSpec, other: RunSpec, form: str) -> tuple[Interval, int]:
-    """Mean over planted canaries of this form of the exposure under `one` − that under `other`, in bits.
+def exposure_difference(
+    runs: StoredRuns, one: RunSpec, other: RunSpec, *, form: str | None = None, least: int = 1
+) -> tuple[Interval, int]:
+    """Mean over planted canaries of the exposure under `one` − that under `other`, in bits.
 
     Both runs have the same cohort and so the same canaries. The interval is Student's t over the canaries' differences.
 
+    Args:
+        runs: The stored runs.
+        one: A run.
+        other: The run that is subtracted.
+        form: Canaries of this form alone; of all three forms without it.
+        least: Canaries planted at least so many times.
+
     Raises:
-        Missing: No canary of this form was planted.
+        Missing: No such canary was planted.
     """
-    sides = []
-    for spec in (one, other):
-        rows = runs.run(spec).table("canaries")
-        planted = rows[rows["inserted"].astype(bool) & (rows["form"] == form) & rows["exposure"].notna()]
-        sides.append(planted.set_index("canary_id")["exposure"])
+    sides = [_sentences(runs, spec) for spec in (one, other)]
+    for at, rows in enumerate(sides):
+        chosen = rows["inserted"] & (rows["insertions"] >= least)
+        if form is not None:
+            chosen &= rows["form"] == form
+        sides[at] = rows[chosen].set_index("canary_id")["exposure"]
     paired = (sides[0] - sides[1]).dropna()
     if paired.empty:
-        raise Missing(f"no canary of the form {form} was planted")
+        raise Missing(f"no canary {'' if form is None else f'of the form {form} '}was planted {least} times or more")
     return Interval(*mean_interval(paired.to_numpy())), len(paired)
+
+
+def planted_minus_left_out(runs: StoredRuns, spec: RunSpec, copies: int) -> tuple[Interval, int]:
+    """Mean exposure of the canaries planted so many times − that of all canaries never planted, in bits.
+
+    Student's t for each mean, combined as independent ones. The second value is the number of the planted canaries.
+
+    Raises:
+        Missing: No canary was planted so many times, or all were planted.
+    """
+    rows = _sentences(runs, spec)
+    planted = rows.loc[rows["inserted"] & (rows["insertions"] == copies), "exposure"]
+    left_out = rows.loc[~rows["inserted"], "exposure"]
+    if planted.empty or left_out.empty:
+        raise Missing(f"no canary was planted {copies} times, or none was left out")
+    means = [Interval(*mean_interval(side.to_numpy())) for side in (planted, left_out)]
+    return difference(*means), len(planted)
+
+
+def _sentences(runs: StoredRuns, spec: RunSpec) -> pd.DataFrame:
+    """The canary sentences of a run that have an exposure."""
+    rows = runs.run(spec).table("canaries")
+    return rows[rows["form"].isin(FORMS) & rows["exposure"].notna()].astype({"inserted": bool})

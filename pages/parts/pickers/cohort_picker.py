@@ -17,6 +17,7 @@ PRESETS = {
     **{"own": "custom", "brought": "my notes"},
 }
 LENGTHS = {"full": "full notes", "brief": "two sentences each"}
+COPIES = [8, 16, 64]
 VARIANTS = {
     "regular": "notes as written",
     "name-insertion": "the patient's name before every note",
@@ -79,6 +80,13 @@ def _shape_hospital() -> CorpusSpec | None:
             copied = _share("Notes that copy a paragraph from the previous note", default.copy_forward, "copied")
         with right:
             canaries = st.number_input("Canary sentences", 0, 5_000, default.canaries, 6, key="canaries", **KEEP)
+            copies = st.selectbox(
+                "Most copies of a canary sentence",
+                COPIES,
+                key="canary_copies",
+                help="The sentences are planted 1, 2, 4, … times, up to this many, each by a fair coin.",
+                **KEEP,
+            )
             lines = st.number_input(
                 "Canaries of random words",
                 0,
@@ -105,6 +113,7 @@ def _shape_hospital() -> CorpusSpec | None:
             "note_length": length,
             "canaries": canaries,
             "random_canaries": lines or None,
+            "canary_copies": None if copies == COPIES[0] else copies,
             "seed": seed,
         }
         return CorpusSpec(**default.model_dump() | shaped)

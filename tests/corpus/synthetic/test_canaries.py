@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import product
 
+import pandas as pd
 import pytest
 
 from core.corpus.canary_forms import FORMS, RANDOM_WORDS
 from core.corpus.synthetic.canaries import (
-    INSERTIONS,
     SPACE,
     canary_notes,
     canary_patients,
@@ -23,10 +23,30 @@ from core.spec import CORPUS_PRESETS, CorpusSpec
 CLASSROOM = CORPUS_PRESETS["classroom"]
 
 
+@pytest.mark.parametrize(
+    ("most", "counts"), [(None, (1, 2, 4, 8)), (16, (1, 2, 4, 8, 16)), (64, (1, 2, 4, 8, 16, 32, 64))]
+)
+def test_canaries_are_inserted_up_to_the_most_copies(most, counts):
+    spec = CorpusSpec(canaries=len(FORMS) * len(counts) * 2, canary_patients=0, canary_copies=most)
+    assert spec.insertions == counts
+    canaries = draw(spec)
+    sizes = canaries.groupby(["form", "insertions"]).size()
+    assert set(sizes.index) == set(product(FORMS, counts)) and (sizes == 2).all()
+    notes = canary_notes(spec, canaries)
+    read = canaries.loc[canaries["inserted"]].set_index("canary_id")["insertions"]
+    assert pd.Series([note.patient_id for note in notes]).value_counts().to_dict() == read.to_dict()
+    assert len({note.note_id for note in notes}) == len(notes)
+
+
+def test_a_hospital_with_the_usual_copies_keeps_its_name():
+    assert "canary_copies" not in CLASSROOM.model_dump(mode="json")
+    assert CLASSROOM.model_copy(update={"canary_copies": 64}).digest() != CLASSROOM.digest()
+
+
 def test_forms_and_insertions_are_balanced():
     canaries = draw(CLASSROOM)
     counts = canaries[canaries["form"] != "patient"].groupby(["form", "insertions"]).size()
-    assert set(counts.index) == set(product(FORMS, INSERTIONS))
+    assert set(counts.index) == set(product(FORMS, CLASSROOM.insertions))
     assert (counts == 4).all()
     assert (canaries["form"] == "patient").sum() == CLASSROOM.canary_patients
 
