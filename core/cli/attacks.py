@@ -157,19 +157,19 @@ class _Training:
 
 def _lira(run: Run, workspace: Workspace, models: int, *, as_json: bool) -> None:
     """Attack the run, and print how well members can be told from others, and what that depends on."""
-    from core.attacks.membership.decision import LOSS
+    from core.attacks.membership.decision import LIRA, LOSS
     from core.evaluation.membership.lira_stability import stability_sentences
     from core.pipeline.full_audit import audit
     from core.pipeline.shadows import lira_stability
 
     say(f"{run.id}: attacking with LiRA, {models} shadow models")
     audit(run, workspace, attacks=[LOSS])  # its scores are what fewer and other shadow models are compared with
-    stored = audit(run, workspace, attacks=["lira"], again=True)
-    outcome = stored.outcomes()["lira"]
+    stored = audit(run, workspace, attacks=[LIRA], again=True)
+    outcome = stored.outcomes()[LIRA]
     if outcome.state != "done":
         raise BadInput(outcome.message)
     table = stored.table("membership")
-    shown = table[(table["attack"] == "lira") & (table["length"] == "all")]
+    shown = table[(table["attack"] == LIRA) & (table["length"] == "all")]
     text = shown[["level", "rule", "metric", "value", "low", "high", "n"]].to_string(
         index=False, float_format=lambda value: f"{value:.4g}"
     )

@@ -20,7 +20,7 @@ from core.attacks.evaluation_set import (
     moments,
     token_log_probabilities,
 )
-from core.attacks.membership.decision import ATTENTION, GRADIENTS, LOSS, RATIO
+from core.attacks.membership.decision import ATTENTION, GRADIENTS, LIRA, LOSS, RATIO
 from core.attacks.membership.neighbours import neighbours
 from core.attacks.membership.reference import POPULATION, SHADOWS
 from core.attacks.membership.scores import SCORE_COLUMNS, min_k, min_k_plus_plus
@@ -124,7 +124,7 @@ def _lira(target: Target, report: Report) -> Tables:
     judged = np.asarray(every.inside.any(axis=0))  # no model reads the population, or a patient's notes beyond the cap
     notes, shadows = evaluation_notes(target)[judged], every.of(judged)
     own = mean_log_likelihoods(target, "target", report)[judged]
-    scores = scores_of("lira", notes, likelihood_ratios(own, shadows))
+    scores = scores_of(LIRA, notes, likelihood_ratios(own, shadows))
     return {**scores, "shadow_patients": caught_patients(notes["patient_id"].tolist(), shadows)}
 
 
@@ -321,7 +321,7 @@ _register(
     cost="expensive",
 )
 _register(
-    "lira",
+    LIRA,
     "Carlini 2022, algorithm 1",
     _lira,
     "Compares the note's loss with its losses under models that read it, and under models that did not.",

@@ -101,6 +101,11 @@ def audit_command(run_id: str) -> str:
     return f"python -m core audit {run_id} --suite full"
 
 
+def shadows_command(run_id: str) -> str:
+    """The command that trains shadow models like a run and attacks it with them."""
+    return f"python -m core shadows {run_id}"
+
+
 def prove_command(run_id: str) -> str:
     """The command that trains a private run again with planted gradients."""
     return f"python -m core prove {run_id} --canaries 5000"

@@ -12,12 +12,13 @@ from typing import Any
 
 import pandas as pd
 
+from core.attacks.membership.decision import LIRA
 from core.common.formatting import delta_text, promised_text, proved_text
 from core.evaluation.guarantee.audit_guarantee import by_curve, headline_bound
 from core.evaluation.guarantee.odds import group_sentence
 from core.evaluation.guarantee.step_audit import chosen_proof
 from core.evaluation.registry import figure_text
-from core.evaluation.report.commands import audit_command, prove_command
+from core.evaluation.report.commands import audit_command, prove_command, shadows_command
 from core.evaluation.report.decision import Decision
 from core.evaluation.report.tables import ENDS
 from core.evaluation.wording import (
@@ -337,6 +338,8 @@ def still_open(subject: Subject, decision: Decision, *, audited: bool, recommend
     found = []
     if not audited and not subject.run.spec.is_base:
         found.append(f"Other attacks than those of the quick audit: {audit_command(subject.run.id)}")
+    elif not subject.run.spec.is_base and not subject.rows("attacks", attack=LIRA):
+        found.append(f"Whether LiRA, the attack with shadow models, tells more: {shadows_command(subject.run.id)}")
     bounds = [bound for bound in (subject.bound(), subject.curve()) if bound is not None]
     ceiling = max((float(bound["ceiling"]) for bound in bounds), default=math.inf)
     planted = subject.planted()

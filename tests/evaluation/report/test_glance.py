@@ -195,8 +195,12 @@ def test_what_is_open_shrinks_with_what_is_known(runs, report):
         {name: "x" for name in ("recipient", "knowledge", "cost", "accepted", "owner")}
         | {"access": "api", "review": "2027-01-01", "expires": "2028-01-01", "approvers": [{"name": "N", "role": ""}]}
     )
-    known = still_open(with_bound(about, ceiling=9.0), filled, audited=True, recommended=True)
-    assert len(known) == 1 and "identifiers were not looked for" in known[0]
+    about = with_bound(about, ceiling=9.0)
+    lira, hipaa = still_open(about, filled, audited=True, recommended=True)
+    assert lira.endswith(f"python -m core shadows {about.run.id}") and "identifiers were not looked for" in hipaa
+    attacked = pd.DataFrame({"run": [about.run.id], "attack": ["lira"]})
+    about = replace(about, tables={**about.tables, "attacks": attacked})
+    assert still_open(about, filled, audited=True, recommended=True) == [hipaa]
 
 
 def test_the_subject_is_the_wanted_run_or_the_best_protected(runs):
