@@ -10,7 +10,16 @@ import pytest
 from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.summary import extraction_rows
 from core.evaluation.verdict import Count, Found, chance_sentence, counterparts, found, role, treatment, verdict
-from core.spec import CORPUS_PRESETS, AuditSpec, DefenceSpec, ModelSpec, PrivacySpec, RunSpec, TrainingSpec
+from core.spec import (
+    CORPUS_PRESETS,
+    AuditSpec,
+    DefenceSpec,
+    ModelSpec,
+    PrivacySpec,
+    RunSpec,
+    TrainingSpec,
+    VocabularySpec,
+)
 
 SMOKE = CORPUS_PRESETS["smoke"]
 
@@ -83,6 +92,32 @@ def test_of_several_counterparts_the_closest_is_taken_and_no_other_cohort_model_
 def test_a_run_that_left_a_patient_out_is_not_the_one_without_privacy() -> None:
     plain, retrained = Made(spec_of()), Made(spec_of(without=("P0001",)))
     assert counterparts(Made(spec_of(8.0)), [retrained, plain])["plain"] is plain
+
+
+def test_a_run_without_noise_is_put_beside_the_private_run_whose_control_it_is_alone() -> None:
+    def private(epsilon: float, rate: float, **changes) -> RunSpec:
+        training = TrainingSpec(epochs=2, learning_rate=rate, **changes)
+        return RunSpec(corpus=SMOKE, training=training, privacy=PrivacySpec(target_epsilon=epsilon))
+
+    eight, one, large = private(8.0, 2.1e-3), private(1.0, 1.1e-3), private(100.0, 2.1e-3, batch_size=64)
+    controls = [Made(spec.clipped_spec()) for spec in (one, eight)]
+    plain = Made(spec_of())
+    for others in ([plain, *controls], [*reversed(controls), plain]):
+        beside = counterparts(Made(eight), others)
+        assert beside == {"noiseless": Made(eight.clipped_spec()), "plain": plain}
+        assert counterparts(Made(large), others) == {"plain": plain}, "its control was not trained"
+    every = [Made(one), *controls, Made(eight), Made(large)]
+    assert counterparts(plain, every) == {"private": Made(eight), "noiseless": Made(eight.clipped_spec())}
+    assert counterparts(plain, [Made(large), *controls]) == {"private": Made(large)}
+    assert counterparts(controls[0], [Made(eight), Made(one), plain]) == {"private": Made(one), "plain": plain}
+    assert counterparts(controls[0], [Made(eight)]) == {}
+
+
+def test_words_with_an_epsilon_of_their_own_have_no_control() -> None:
+    words = {"model": ModelSpec(kind="distilbert"), "vocabulary": VocabularySpec(epsilon=1.0)}
+    private, bare = Made(spec_of(8.0, **words)), spec_of(clip=1.0, model=ModelSpec(kind="distilbert"))
+    assert counterparts(private, [Made(bare), Made(spec_of(2.0, **words))]) == {}
+    assert counterparts(Made(bare), [private]) == {}
 
 
 def test_roles_and_their_words() -> None:
