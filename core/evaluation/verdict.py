@@ -51,14 +51,6 @@ class Found:
     control: Count | None  # held-out patients, whose names the model can write by chance alone
     texts: int
 
-    @property
-    def beyond_chance(self) -> bool:
-        """Whether the training patients' share exceeds the control's, by their intervals (`wording.verdict`)."""
-        if self.control is None:
-            return False
-        intervals = self.run.low, self.run.high, self.control.low, self.control.high
-        return wording.verdict(*intervals) == "exceeds its control"
-
 
 def found(metrics: pd.DataFrame, spec: RunSpec) -> Found | None:
     """The verdict's figures of a run; None if its metrics lack them."""
@@ -143,7 +135,7 @@ def _begin(text: str) -> str:
 
 
 def chance_sentence(own: Found) -> str:
-    """The control in a sentence, and whether the run's count exceeds it."""
+    """The control in a sentence, and what the run's share is beside it."""
     control = own.control
     if control is None:
         return "There is no control: this cohort has no held-out patients."
@@ -151,6 +143,11 @@ def chance_sentence(own: Found) -> str:
     told = f"Control: it named {control.text()} patients whom it never saw{how} ({control.interval()})."
     if own.run.named == 0:
         return told
-    if own.beyond_chance:
-        return f"{told} So it repeats what it was trained on."
-    return f"{told} The two intervals overlap, so the difference may be chance."
+    return f"{told} {_JUDGED[wording.verdict(own.run.low, own.run.high, control.low, control.high)]}"
+
+
+_JUDGED: dict[wording.Verdict, str] = {
+    "exceeds its control": "So it repeats what it was trained on.",
+    "cannot be told from its control": "The two intervals overlap, so the difference may be chance.",
+    "below its control": "Of training patients it named a smaller share than by chance: no sign of memorising.",
+}
