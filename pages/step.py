@@ -96,7 +96,7 @@ with place:
     left, right = st.columns(2)
     with left:
         chart_style.show(
-            charts.plane(step, norm, sigma, chosen, seed),
+            charts.plane(step, norm, sigma, chosen, seed, unit),
             key="step-plane",
             alt="The clipped gradients added up in a plane, with a cloud of noise at the end",
         )

@@ -21,6 +21,8 @@ from core.spec import RunSpec
 NAMED = "full_name_patients"
 USUAL_EPSILON = 8.0  # of the private counterpart, if there are several
 Role = Literal["private", "plain", "noiseless"]
+# In the order of a comparison: from the least to the most that a model can learn.
+ROLES: tuple[Role, ...] = ("private", "noiseless", "plain")
 
 
 @dataclass(frozen=True)
@@ -49,14 +51,6 @@ class Found:
     control: Count | None  # held-out patients, whose names the model can write by chance alone
     texts: int
 
-    @property
-    def beyond_chance(self) -> bool:
-        """Whether the training patients' share exceeds the control's, by their intervals (`wording.verdict`)."""
-        if self.control is None:
-            return False
-        intervals = self.run.low, self.run.high, self.control.low, self.control.high
-        return wording.verdict(*intervals) == "exceeds its control"
-
 
 def found(metrics: pd.DataFrame, spec: RunSpec) -> Found | None:
     """The verdict's figures of a run; None if its metrics lack them."""
@@ -82,17 +76,29 @@ def counterparts(run: Run, others: Iterable[Run]) -> dict[Role, Run]:
     """For each role that `run` does not have, the run that differs from it least: the same cohort, model and audit.
 
     Of several private runs the one with ε nearest to 8 is taken, of several others the one with the most similar
-    number of epochs; the same training seed comes first.
+    number of epochs; the same training seed comes first. A run without noise is only put beside the private run whose
+    control it is (`RunSpec.clipped_spec`): beside another recipe's, the difference would not be that of noise.
     """
     own, mine = run.spec, role(run.spec)
+    near = [other for other in others if other.id != run.id and not other.spec.is_base]
+    near = [other for other in near if role(other.spec) != mine and _alike(other.spec) == _alike(own)]
+    near.sort(key=lambda other: _distance(own, other.spec))
+    if mine == "noiseless":
+        near = [other for other in near if role(other.spec) == "plain" or _controls(own, other.spec)]
     chosen: dict[Role, Run] = {}
-    for other in sorted(others, key=lambda other: _distance(own, other.spec)):
-        spec = other.spec
-        if spec.is_base or role(spec) == mine or other.id == run.id:
-            continue
-        if _alike(spec) == _alike(own):
-            chosen.setdefault(role(spec), other)
+    for wanted in ROLES:
+        fitting = [other for other in near if role(other.spec) == wanted]
+        private = own if mine == "private" else chosen["private"].spec if "private" in chosen else None
+        if wanted == "noiseless" and private is not None:
+            fitting = [other for other in fitting if _controls(other.spec, private)]
+        if fitting:
+            chosen[wanted] = fitting[0]
     return chosen
+
+
+def _controls(noiseless: RunSpec, private: RunSpec) -> bool:
+    """Whether `noiseless` is the training of `private` without its noise; the two are alike (`_alike`)."""
+    return private.clipped_spec().run_id == noiseless.run_id
 
 
 def _alike(spec: RunSpec) -> tuple[object, ...]:
@@ -129,7 +135,7 @@ def _begin(text: str) -> str:
 
 
 def chance_sentence(own: Found) -> str:
-    """The control in a sentence, and whether the run's count exceeds it."""
+    """The control in a sentence, and what the run's share is beside it."""
     control = own.control
     if control is None:
         return "There is no control: this cohort has no held-out patients."
@@ -137,6 +143,11 @@ def chance_sentence(own: Found) -> str:
     told = f"Control: it named {control.text()} patients whom it never saw{how} ({control.interval()})."
     if own.run.named == 0:
         return told
-    if own.beyond_chance:
-        return f"{told} So it repeats what it was trained on."
-    return f"{told} The two intervals overlap, so the difference may be chance."
+    return f"{told} {_JUDGED[wording.verdict(own.run.low, own.run.high, control.low, control.high)]}"
+
+
+_JUDGED: dict[wording.Verdict, str] = {
+    "exceeds its control": "So it repeats what it was trained on.",
+    "cannot be told from its control": "The two intervals overlap, so the difference may be chance.",
+    "below its control": "Of training patients it named a smaller share than by chance: no sign of memorising.",
+}

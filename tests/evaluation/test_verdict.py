@@ -10,7 +10,16 @@ import pytest
 from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.summary import extraction_rows
 from core.evaluation.verdict import Count, Found, chance_sentence, counterparts, found, role, treatment, verdict
-from core.spec import CORPUS_PRESETS, AuditSpec, DefenceSpec, ModelSpec, PrivacySpec, RunSpec, TrainingSpec
+from core.spec import (
+    CORPUS_PRESETS,
+    AuditSpec,
+    DefenceSpec,
+    ModelSpec,
+    PrivacySpec,
+    RunSpec,
+    TrainingSpec,
+    VocabularySpec,
+)
 
 SMOKE = CORPUS_PRESETS["smoke"]
 
@@ -85,6 +94,32 @@ def test_a_run_that_left_a_patient_out_is_not_the_one_without_privacy() -> None:
     assert counterparts(Made(spec_of(8.0)), [retrained, plain])["plain"] is plain
 
 
+def test_a_run_without_noise_is_put_beside_the_private_run_whose_control_it_is_alone() -> None:
+    def private(epsilon: float, rate: float, **changes) -> RunSpec:
+        training = TrainingSpec(epochs=2, learning_rate=rate, **changes)
+        return RunSpec(corpus=SMOKE, training=training, privacy=PrivacySpec(target_epsilon=epsilon))
+
+    eight, one, large = private(8.0, 2.1e-3), private(1.0, 1.1e-3), private(100.0, 2.1e-3, batch_size=64)
+    controls = [Made(spec.clipped_spec()) for spec in (one, eight)]
+    plain = Made(spec_of())
+    for others in ([plain, *controls], [*reversed(controls), plain]):
+        beside = counterparts(Made(eight), others)
+        assert beside == {"noiseless": Made(eight.clipped_spec()), "plain": plain}
+        assert counterparts(Made(large), others) == {"plain": plain}, "its control was not trained"
+    every = [Made(one), *controls, Made(eight), Made(large)]
+    assert counterparts(plain, every) == {"private": Made(eight), "noiseless": Made(eight.clipped_spec())}
+    assert counterparts(plain, [Made(large), *controls]) == {"private": Made(large)}
+    assert counterparts(controls[0], [Made(eight), Made(one), plain]) == {"private": Made(one), "plain": plain}
+    assert counterparts(controls[0], [Made(eight)]) == {}
+
+
+def test_words_with_an_epsilon_of_their_own_have_no_control() -> None:
+    words = {"model": ModelSpec(kind="distilbert"), "vocabulary": VocabularySpec(epsilon=1.0)}
+    private, bare = Made(spec_of(8.0, **words)), spec_of(clip=1.0, model=ModelSpec(kind="distilbert"))
+    assert counterparts(private, [Made(bare), Made(spec_of(2.0, **words))]) == {}
+    assert counterparts(Made(bare), [private]) == {}
+
+
 def test_roles_and_their_words() -> None:
     words = {treatment(one) for one in (spec_of(), spec_of(8.0), spec_of(clip=1.0))}
     assert words == {"without privacy", "with ε = 8 per note", "with clipping but without noise"}
@@ -112,4 +147,6 @@ def test_a_leak_is_called_one_only_where_it_exceeds_its_control() -> None:
     )
     assert "may be chance" in chance_sentence(Found(count(8, 17), count(0, 7), 1_400))
     assert chance_sentence(Found(count(0, 17), count(0, 7), 1_400)).endswith("0\u00a0% to 35\u00a0%).")
+    below = chance_sentence(Found(count(1, 1_000), count(5, 100), 2_800))
+    assert below.endswith("a smaller share than by chance: no sign of memorising.") and "overlap" not in below
     assert "no control" in chance_sentence(Found(count(3, 17), None, 1_400))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from core.common.formatting import proved_text
+from core.common.formatting import promised_text, proved_text
 from core.evaluation.guarantee.live_bound import live_epsilon
-from core.evaluation.wording import epsilon_text
 from core.runs.run import Run
 from pages.parts.common import chart_style
+from pages.parts.common.public_noise import SENTENCE, public_noise
 from pages.parts.session.room_values import Vote
 
 LINES = {  # who guessed → colour and dash
@@ -86,9 +87,12 @@ def sentences(found: dict[str, list[bool]]) -> list[str]:
 
 def promise(run: Run) -> str:
     """What the model promises, to compare with what was proved."""
-    if run.privacy is None:
+    epsilon, unit = math.inf if run.privacy is None else run.privacy.epsilon(), run.spec.privacy.unit
+    if math.isinf(epsilon):
         return "This model promises nothing: there is no ε that a proof could contradict."
-    told = f"This model promises ε = {epsilon_text(run.privacy.epsilon())} per {run.spec.privacy.unit}."
-    if run.spec.privacy.unit == "note":
-        told += " The proof is about whole patients, so it cannot contradict that."
-    return told
+    told = f"This model promises ε = {promised_text(epsilon)} per {unit}."
+    if public_noise([run]):
+        told = f"This model would promise ε = {promised_text(epsilon)} per {unit} if its noise were secret. {SENTENCE}"
+    if unit == "note":
+        return f"{told} The proof is about whole patients, so it cannot contradict that."
+    return f"{told} The proof is about exchanging one patient for another: compare half of the proved ε with it."

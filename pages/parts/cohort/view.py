@@ -31,7 +31,7 @@ ROLE_COLOURS = {
 SPLITS = {
     "member": "members (trained on)",
     "heldout": "held out (never trained on)",
-    "population": "population (thresholds only)",
+    "population": "population (for the attacker)",
     "canary": "canaries (planted)",
 }
 

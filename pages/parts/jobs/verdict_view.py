@@ -113,10 +113,17 @@ def _links(run: Run, family: str | None) -> None:
 
 
 def _missing(spec: RunSpec, beside: dict[verdict.Role, Run]) -> RunSpec | None:
-    """The run to compare with, if there is none: the same without privacy, or with ε = 8."""
+    """The run to compare with, if there is none: the same without privacy, or with ε = 8.
+
+    That of a run without noise has all its settings, and noise.
+    """
     wanted: verdict.Role = "plain" if spec.privacy.private else "private"
     if wanted in beside or spec.vocabulary is not None:
         return None
+    if verdict.role(spec) == "noiseless":
+        noisy = {"target_epsilon": verdict.USUAL_EPSILON, "max_grad_norm": spec.training.clip_norm}
+        training = spec.training.model_copy(update={"clip_norm": None})
+        return spec.model_copy(update={"privacy": spec.privacy.model_copy(update=noisy), "training": training})
     privacy = PrivacySpec(target_epsilon=None if spec.privacy.private else verdict.USUAL_EPSILON)
     notes = len(owner.workspace().corpus(spec.corpus).without(spec.without).training_notes())
     short = notes * spec.training.epochs * (spec.training.masks or 1) <= 1.5 * SHORT_READS
@@ -129,7 +136,8 @@ def _missing(spec: RunSpec, beside: dict[verdict.Role, Run]) -> RunSpec | None:
 
 def _offer(missing: RunSpec, spec: RunSpec) -> None:
     how = verdict.treatment(missing)
-    st.markdown(f"Nothing to compare with yet: no run {how} on this cohort.")
+    alike = " with the same settings" if verdict.role(spec) == "noiseless" else ""
+    st.markdown(f"Nothing to compare with yet: no run {how}{alike} on this cohort.")
     job = monitor.status(missing.run_id)
     if job is not None and job.active:
         st.caption(f"It is waiting or running: {missing.run_id}.")

@@ -30,7 +30,7 @@ QUESTIONS = (
             UNKNOWN,
         ),
         right=1,
-        why="ε limits how much the model may depend on the notes of any one patient. So no attack can learn much from "
+        why="ε limits how much the model may depend on the notes of any one patient. So no attack can learn much about "
         "whether that patient was in the data. It is a limit on probabilities: a name may still appear by chance, and "
         "an attack may still be right now and then.",
     ),

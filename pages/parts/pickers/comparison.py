@@ -10,13 +10,15 @@ LOOK = "The page ε trade-off compares both with the same training without noise
 
 
 def differences(runs: Sequence[Run]) -> str:
-    """How the trainings of a private and an unconstrained run differ besides noise; empty for any other pair.
+    """How the trainings of the first private and the first unconstrained run differ besides noise; empty without both.
 
-    Their recipes differ, so what separates the two models is not privacy alone.
+    Their recipes differ, so what separates the two models is not privacy alone. A control without noise among the runs
+    changes nothing: it has the private run's recipe.
     """
     private = next((run for run in runs if run.spec.privacy.private), None)
-    plain = next((run for run in runs if not run.spec.privacy.private and not run.spec.is_base), None)
-    if private is None or plain is None or plain.spec.training.clip_norm is not None:
+    bare = (run for run in runs if not run.spec.privacy.private and run.spec.training.clip_norm is None)
+    plain = next((run for run in bare if not run.spec.is_base), None)
+    if private is None or plain is None:
         return ""
     return (
         f"The two trainings differ in more than noise: with privacy {trained(private)}, every gradient clipped; "

@@ -46,14 +46,14 @@ def lengths(step: StepGradients, norm: float, chosen: np.ndarray, one: int, unit
     return figure
 
 
-def plane(step: StepGradients, norm: float, sigma: float, chosen: np.ndarray, seed: int) -> go.Figure:
+def plane(step: StepGradients, norm: float, sigma: float, chosen: np.ndarray, seed: int, unit: str) -> go.Figure:
     """The clipped gradients added up along their two principal directions, and where noise may put their sum."""
     total = step.clipped(norm, chosen)
     path = np.vstack([np.zeros(2), np.cumsum(total.factors[chosen, None] * step.places[chosen], axis=0)])
     draws = np.random.default_rng([seed, 1]).normal(size=(CLOUD, 2)) * sigma * norm + path[-1]
     figure = go.Figure()
     figure.add_scatter(
-        x=path[:, 0], y=path[:, 1], mode="lines", name="sum, note by note", line={"color": KEPT, "width": 3}
+        x=path[:, 0], y=path[:, 1], mode="lines", name=f"sum, {unit} by {unit}", line={"color": KEPT, "width": 3}
     )
     figure.add_scatter(
         x=draws[:, 0],

@@ -7,7 +7,8 @@ import math
 import streamlit as st
 from pydantic import ValidationError
 
-from core.common.formatting import REPRODUCIBLE
+from core.common.formatting import REPRODUCIBLE, promised_text
+from core.evaluation.wording import ALL_RIGHT, most_right_guesses, right_of_100
 from core.models.shipped_bases import shipped_folder
 from core.spec import (
     SHORT_READS,
@@ -171,8 +172,12 @@ def _meaning(target: float | None) -> str:
     """What an ε guarantees: how far it limits the change of anyone's odds about one unit."""
     if target is None:
         return "No privacy: the influence of a note is not limited. Use this to see what leaks."
-    factor = math.exp(target)
-    size = f"{factor:,.1f}" if factor < 100 else f"{factor:,.0f}"
+    if right_of_100(most_right_guesses(target)) == ALL_RIGHT:  # e^ε is astronomical, or no number of the machine's
+        return (
+            "This ε promises nothing: it hardly limits how far the model changes anyone's odds about one protected "
+            "unit. The audit shows what happens in practice."
+        )
+    size = promised_text(math.exp(target))  # a limit too, so rounded up
     weak = " This is a weak guarantee on paper; the audit shows what happens in practice." if target >= 8 else ""
     return (
         f"Whatever someone suspects about one protected unit, the model changes their odds at most {size}-fold (except "

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from types import SimpleNamespace
+from typing import cast
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from core.evaluation.guarantee.live_bound import live_epsilon
+from core.runs.run import Run
 from core.runs.store import Workspace
+from core.spec import PrivacySpec
 from pages.parts.auditor import deck, guesses, proof
 from pages.parts.session import classroom
 from pages.parts.session.room_values import Audited, Vote
@@ -122,9 +128,26 @@ def test_a_class_follows_its_presenter_and_shares_its_count(data, smoke_specs):
     now = classroom.classroom().counts(code)
     assert [len(votes) for votes in now.votes.values()] == [1]
     host.run()
-    assert "of 1** right" in said(host) and "This model promises ε = 8 per note" in "".join(
-        one.value for one in host.caption
+    promised = "This model would promise ε = 8 per note if its noise were secret."
+    assert "of 1** right" in said(host) and promised in "".join(one.value for one in host.caption)
+
+
+def test_a_promise_is_rounded_up_and_made_with_secret_noise_alone():
+    def told(epsilon: float, unit: str, noise_source: str) -> str:
+        spec = SimpleNamespace(privacy=PrivacySpec(target_epsilon=8.0, unit=unit))
+        privacy = SimpleNamespace(epsilon=lambda: epsilon)
+        run = SimpleNamespace(privacy=privacy, spec=spec, noise_source=noise_source)
+        return proof.promise(cast(Run, run))
+
+    assert told(0.49931, "patient", "secret") == (
+        "This model promises ε = 0.5 per patient. The proof is about exchanging one patient for another: compare half "
+        "of the proved ε with it."
     )
+    assert told(7.9971, "note", "public seed") == (
+        "This model would promise ε = 8 per note if its noise were secret. Reproducible: ε is shown, not promised. "
+        "The proof is about whole patients, so it cannot contradict that."
+    )
+    assert told(math.inf, "note", "secret").startswith("This model promises nothing")
 
 
 def test_the_chart_shows_the_bound_after_each_guess():

@@ -33,6 +33,7 @@ def test_each_question_has_one_right_option_and_a_way_to_say_that_one_does_not_k
     for question in QUESTIONS:
         assert len(set(question.options)) == len(question.options) and question.options[-1] == UNKNOWN
         assert question.options[question.right] != UNKNOWN and question.right != 0
+    assert "can learn much about whether that patient was in the data" in QUESTIONS[0].why
 
 
 def test_alone_one_sees_ones_own_answers_with_the_explanation_at_the_end(served):

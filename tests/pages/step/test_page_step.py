@@ -78,10 +78,11 @@ def test_the_bars_and_the_path_add_up_to_the_gradients(stored):
     chosen = np.ones(len(stored), dtype=bool)
     bars = charts.lengths(stored, 0.5, chosen, 0, "note").data
     assert np.asarray(bars[0].y) + np.asarray(bars[2].y) == pytest.approx(np.sort(stored.norms)[::-1])
-    path = charts.plane(stored, 0.5, 1.0, chosen, 0).data[0]
+    path = charts.plane(stored, 0.5, 1.0, chosen, 0, "patient").data[0]
+    assert path.name == "sum, patient by patient"
     end = stored.clipped(0.5, chosen).place
     assert (path.x[-1], path.y[-1]) == pytest.approx(tuple(end)) and (path.x[0], path.y[0]) == (0, 0)
-    cloud = charts.plane(stored, 0.5, 2.0, chosen, 0).data[1]
+    cloud = charts.plane(stored, 0.5, 2.0, chosen, 0, "note").data[1]
     assert np.std(np.asarray(cloud.x) - end[0]) == pytest.approx(1.0, rel=0.15), "σC"
     assert len(charts.bells(0.4, 1.0, 0.0, 0.4).data) == 3 and math.isfinite(
         charts.bells(0.4, 1.0, 1.0, 9.0).data[0].x[-1]

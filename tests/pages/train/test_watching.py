@@ -6,6 +6,8 @@ import json
 import shutil
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -13,9 +15,11 @@ from streamlit.testing.v1 import AppTest
 from core.jobs.engine import Engine
 from core.runs.events import Status, append_event, write_status
 from core.runs.lock import held
+from core.runs.run import Run
 from core.runs.store import Workspace
 from core.spec import PrivacySpec, RunSpec
-from pages.parts.jobs import samples
+from pages.parts.jobs import samples, verdict_view
+from pages.parts.pickers import comparison
 from tests.pages.visit import said, visit
 
 opened = partial(visit, "train")
@@ -119,6 +123,25 @@ def test_without_a_counterpart_one_can_be_trained(finished, smoke_specs, monkeyp
     assert spec.privacy.target_epsilon == 8.0 and spec.training.seed == plain.training.seed
     notes = len(Workspace(finished, shared=()).corpus(plain.corpus).training_notes())
     assert spec.training.batch_size <= notes
+
+
+def test_the_counterpart_of_a_run_without_noise_is_the_run_whose_control_it_is(smoke_spec) -> None:
+    spec = smoke_spec(epsilon=8.0)
+    control = spec.clipped_spec()
+    assert verdict_view._missing(control, {}) == spec
+    assert verdict_view._missing(control, {"private": cast(Run, object())}) is None
+
+
+def test_a_control_without_noise_hides_no_other_difference(smoke_specs) -> None:
+    plain, private = ({"spec": smoke_specs[name]} for name in ("plain", "dp"))
+    control = {"spec": smoke_specs["dp"].clipped_spec()}
+    base = {"spec": smoke_specs["dp"].base_spec()}
+
+    def told(*runs: dict) -> str:
+        return comparison.differences([cast(Run, SimpleNamespace(**run)) for run in runs])
+
+    assert told(private, control, base, plain) == told(private, plain) != ""
+    assert told(private, control) == told(control, plain) == told(private, base) == ""
 
 
 def test_the_model_can_be_tried_while_its_audit_goes_on(finished, smoke_specs) -> None:
