@@ -168,6 +168,17 @@ def sees_upload(root: Path, digest: str, viewer: str) -> bool:
     return upload.owner == viewer and not upload.leaving
 
 
+def may_be_kept(root: Path, digest: str) -> bool:
+    """Whether models of imported notes may be kept: an upload's record says until when, or a command imported them."""
+    try:
+        upload = read_record(record_file(root, digest))
+    except RecordBroken:
+        return False
+    if upload is not None:
+        return not upload.leaving
+    return (root / "corpora" / digest).is_dir() and not is_orphan(root, digest)
+
+
 def is_orphan(root: Path, digest: str) -> bool:
     """Whether this cohort was uploaded, judging by anything other than a readable record."""
     places = (root / FOLDER / ASIDE / f"{digest}.json", root / "corpora" / digest / UPLOADED)
