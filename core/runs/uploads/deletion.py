@@ -26,7 +26,7 @@ from core.runs.uploads.records import (
     Upload,
     hours_kept,
     is_orphan,
-    put_aside_damaged,
+    move_aside,
     read_record,
     record_file,
     run_folders,
@@ -139,7 +139,7 @@ def _begin_deletion(root: Path, digest: str) -> bool:
     try:
         upload = read_record(record_file(root, digest))
     except RecordBroken:
-        put_aside_damaged(root)
+        move_aside(root, digest)
         upload = None
     if upload is not None:
         write_record(root, Upload(**{**vars(upload), "leaving": True}))
