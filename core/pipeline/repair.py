@@ -16,7 +16,7 @@ from core.runs.integrity.checksums import take
 from core.runs.integrity.verify import Damage, put_aside
 from core.runs.run import RunBroken, file_problems, read_spec
 from core.runs.store import Workspace
-from core.runs.uploads.records import put_aside_damaged
+from core.runs.uploads.records import damaged_records, put_aside_damaged
 from core.spec import CorpusSpec
 
 
@@ -33,7 +33,8 @@ def repair(damage: Damage, workspace: Workspace) -> str:
             return _cohort(damage, workspace)
         case "upload":
             moved = put_aside_damaged(workspace.root)
-            return f"Moved away: {len(moved)}. Their notes are shown to nobody and deleted when their time is over."
+            done = f"Moved away: {len(moved)}. Their notes are shown to nobody and deleted when their time is over."
+            return " ".join([done, *damaged_records(workspace.root, aside=False)])
     return "Nothing was done: a ledger is never changed. Restore the file from a backup."
 
 

@@ -26,7 +26,7 @@ from core.runs.lock import in_use
 from core.runs.run import RUN_ID, Run
 from core.runs.store import Workspace
 from core.runs.uploads.ownership import UPLOADED, cohort_of
-from core.runs.uploads.records import RecordBroken, read_record, record_file
+from core.runs.uploads.records import RecordBroken, may_be_kept, read_record, record_file
 
 Progress = Callable[[int, int, str], None]  # (number of the item, items, its path)
 
@@ -215,6 +215,8 @@ def _problem(workspace: Workspace, source: Source) -> str | None:
         return "it is being made at this moment; export it again when it is done"
     if not _has_record(workspace, source):
         return "it was uploaded on a page, and nothing says until when it may be kept"
+    if source.kind == "references" and source.imported and not may_be_kept(workspace.root, source.folder.parent.name):
+        return "nothing says that the notes that it was made from may still be kept"
     known, unknown = files_of(source.kind, source.folder)
     if unknown:
         return f"it has a file that does not belong to it, {unknown[0]}"

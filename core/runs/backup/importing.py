@@ -28,7 +28,7 @@ from core.runs.integrity.verify import cohort_problems, run_problems
 from core.runs.run import Run, RunBroken, RunNotFound
 from core.runs.store import Workspace
 from core.runs.uploads.ownership import UPLOADED, marked_cohort
-from core.runs.uploads.records import RecordBroken, Upload, read_record, record_file, write_record
+from core.runs.uploads.records import RecordBroken, Upload, may_be_kept, read_record, record_file, write_record
 from core.spec import CorpusSpec
 from core.spec.schema import read as read_settings
 
@@ -161,6 +161,8 @@ class _Import:
             case "audits":
                 for path, problem in StoredAudit(item.name, made).problems():
                     raise _Refused(f"its file {path.relative_to(made)} {problem}.")
+            case "references" if _in_private(item) and not self._may_be_kept(item.name.split("/")[0]):
+                raise _Refused("nothing here says that the notes that it was made from may still be kept.")
             case "ledger":
                 _check_ledger(made, self.archive.read(item, "0001.json"))
 
@@ -212,6 +214,16 @@ class _Import:
             raise _Refused(str(error)) from None
         if not (f"uploads/{digest}" in self.coming if record is None else not record.leaving):
             raise _Refused("it was made from uploaded notes whose time is over, or that were deleted here.")
+
+    def _may_be_kept(self, digest: str) -> bool:
+        """Whether a model of these notes may be kept, with what a dry run would have brought before it."""
+        if may_be_kept(self.workspace.root, digest):
+            return True
+        if record_file(self.workspace.root, digest).exists():  # unreadable, or the upload is being deleted
+            return False
+        cohort = next((one for one in self.archive.manifest.items if one.path == f"corpora/{digest}"), None)
+        by_command = cohort is not None and cohort.path in self.coming and UPLOADED not in cohort.files
+        return by_command or f"uploads/{digest}" in self.coming
 
     # Records of uploads ------------------------------------------------------------------------------------------
 

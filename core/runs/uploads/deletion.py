@@ -23,10 +23,11 @@ from core.runs.uploads.records import (
     FOLDER,
     RUN_PLACES,
     RecordBroken,
+    RecordUnread,
     Upload,
     hours_kept,
     is_orphan,
-    put_aside_damaged,
+    move_aside,
     read_record,
     record_file,
     run_folders,
@@ -41,33 +42,54 @@ log = logging.getLogger(__name__)
 def keep(workspace: Workspace, made: Path, *, owner: str, name: str, code: str = "") -> Upload:
     """Take over the cohort that an import wrote to the folder `made` (on the workspace's disk), for its owner.
 
-    The record is written first, so the cohort never exists without one.
+    The record is written first, so the cohort never exists without one. If the owner has uploaded the same notes
+    before, the deletion code that was shown then stays valid, and the new one is not used.
 
     Args:
         workspace: Where the cohort is stored.
         made: The folder of the import.
         owner: The browser session or signed-in user who uploaded the notes.
         name: The name of the cohort.
-        code: A deletion code, shown to the owner; only its hash is stored.
+        code: A deletion code, to be shown to the owner if it `matches` the record's hash; only that is stored.
 
     Raises:
-        ValueError: The cohort was not imported, or there is no owner.
+        ValueError: The cohort was not imported, or there is no owner, or an earlier record cannot be read now.
         DiskFull: The cohort does not fit on the disk.
     """
     spec = CorpusSpec.model_validate_json((made / "spec.json").read_text(encoding="utf-8"))
     if spec.imported is None or not owner:
         raise ValueError("only imported notes with an owner can be kept as an upload")
     now = time.time()
+    before = _known(workspace.root, spec.digest())
     code_hash = hashed(code) if code else ""
+    if before is not None and not before.leaving and before.code_hash:
+        code_hash = before.code_hash
     upload = Upload(spec.digest(), owner, name, spec, now, now + 3600 * hours_kept(), code_hash=code_hash)
     mark_cohort(made)
     write_record(workspace.root, upload)
     try:
         workspace.adopt(made, spec)
     except Exception:
-        record_file(workspace.root, upload.digest).unlink(missing_ok=True)
+        if before is None:
+            record_file(workspace.root, upload.digest).unlink(missing_ok=True)
+        else:
+            with contextlib.suppress(OSError):  # the disk is still full
+                write_record(workspace.root, before)
         raise
     return upload
+
+
+def _known(root: Path, digest: str) -> Upload | None:
+    """The record of an earlier upload of the same notes by the same owner, on whom the digest depends.
+
+    None if there is none or it is damaged. Raises RecordUnread.
+    """
+    try:
+        return read_record(record_file(root, digest))
+    except RecordUnread:
+        raise
+    except RecordBroken:
+        return None
 
 
 def delete(workspace: Workspace, digest: str) -> bool:
@@ -139,7 +161,7 @@ def _begin_deletion(root: Path, digest: str) -> bool:
     try:
         upload = read_record(record_file(root, digest))
     except RecordBroken:
-        put_aside_damaged(root)
+        move_aside(root, digest)
         upload = None
     if upload is not None:
         write_record(root, Upload(**{**vars(upload), "leaving": True}))

@@ -4,10 +4,11 @@ A record in `uploads/<digest>.json` names the owner of the cohort with that dige
 the cohort is gone as well: runs, unfinished runs, audits, reference models. Notes imported by command have no record:
 commands see them, and the app only with `PHILAB_SHOW_IMPORTED=1`.
 
-A record that cannot be read does not affect other uploads: it is left out, reported (`damaged_records`), and moved to
-`uploads/damaged/` under its name. Its cohort is then shown to nobody, and deleted when its folder is as old as an
-upload may become. The same happens to an uploaded cohort without any record, and to what was made from it: both are
-marked (`core.runs.uploads.ownership`).
+A record that cannot be read does not affect other uploads: it is left out and reported (`damaged_records`). If the
+system could not read it at that moment, it stays, and its owner sees the upload again when it can be read. If its
+content is damaged, it is moved to `uploads/damaged/` under its name. Its cohort is then shown to nobody, and deleted
+when its folder is as old as an upload may become. The same happens to an uploaded cohort without any record, and to
+what was made from it: both are marked (`core.runs.uploads.ownership`).
 
 A browser session's uploads are deleted an hour after the session was last active (`still_here`). After that, nobody
 could reach them except with their deletion code (`core.runs.uploads.deletion_codes`).
@@ -48,6 +49,10 @@ log = logging.getLogger(__name__)
 
 class RecordBroken(ValueError):
     """A record of an upload cannot be read. The message is a sentence with the file and the reason, not its content."""
+
+
+class RecordUnread(RecordBroken):
+    """The system could not read a record at this moment, whatever its content is (too many open files, for example)."""
 
 
 @dataclass(frozen=True)
@@ -108,25 +113,34 @@ def damaged_records(root: Path, *, aside: bool = True) -> list[str]:
 
 
 def put_aside_damaged(root: Path) -> list[str]:
-    """Move records that cannot be read to `uploads/damaged/`, log each, and return the sentences about them.
+    """Move damaged records to `uploads/damaged/`, log each, and return the sentences about them.
 
-    Cohorts with a readable record are marked as uploaded, if an earlier version did not mark them.
+    A record that the system could not read at this moment may be sound, and stays. Cohorts with a readable record are
+    marked as uploaded, if an earlier version did not mark them.
     """
     problems = []
     for path in sorted((root / FOLDER).glob("*.json")):
         try:
             upload = read_record(path)
+        except RecordUnread as error:
+            log.warning("%s It stays where it is, and is shown to nobody until it can be read.", error)
+            continue
         except RecordBroken as error:
             problems.append(str(error))
             log.warning("%s It is moved away, shown to nobody, and deleted when its time is over.", error)
-            with contextlib.suppress(OSError):  # a read-only disk
-                os.replace(path, make_folder(root / FOLDER / ASIDE, private=True) / path.name)
+            move_aside(root, path.stem)
             continue
         cohort = root / "corpora" / path.stem
         if upload is not None and cohort.is_dir() and not (cohort / UPLOADED).exists():
             with contextlib.suppress(OSError):
                 mark_cohort(cohort)
     return problems
+
+
+def move_aside(root: Path, digest: str) -> None:
+    """Move the record of an upload to `uploads/damaged/`, if the disk can be written."""
+    with contextlib.suppress(OSError):
+        os.replace(record_file(root, digest), make_folder(root / FOLDER / ASIDE, private=True) / f"{digest}.json")
 
 
 def records_of(root: Path) -> Iterator[Upload | RecordBroken]:
@@ -166,6 +180,17 @@ def sees_upload(root: Path, digest: str, viewer: str) -> bool:
     if upload is None:
         return shows_commands_notes() and not is_orphan(root, digest)
     return upload.owner == viewer and not upload.leaving
+
+
+def may_be_kept(root: Path, digest: str) -> bool:
+    """Whether models of imported notes may be kept: an upload's record says until when, or a command imported them."""
+    try:
+        upload = read_record(record_file(root, digest))
+    except RecordBroken:
+        return False
+    if upload is not None:
+        return not upload.leaving
+    return (root / "corpora" / digest).is_dir() and not is_orphan(root, digest)
 
 
 def is_orphan(root: Path, digest: str) -> bool:
@@ -256,7 +281,8 @@ def read_record(path: Path) -> Upload | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise RecordBroken(f"The upload's record {path} cannot be read ({error.strerror}).") from None
+        kind = RecordBroken if isinstance(error, IsADirectoryError) else RecordUnread
+        raise kind(f"The upload's record {path} cannot be read ({error.strerror}).") from None
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         where = ".".join(map(str, first["loc"]))

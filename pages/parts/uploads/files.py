@@ -67,14 +67,11 @@ def on_disk(box: str, files: Sequence[UploadedFile]) -> Path:
     kept = st.session_state.setdefault(_KEPT, {})
     known, scratch = kept.get(box, (None, None))
     if known != key or not scratch.path.is_dir():
+        kept.pop(box, None)
         if scratch is not None:
             scratch.cleanup()
-        root = resources.every_workspace().root
-        with full_disk_as_sentence("the uploaded file", root):
-            scratch = Scratch(root, owner.session_lives())
-            kept[box] = key, scratch
-            for file in files:
-                create(scratch.path / Path(file.name).name).write_bytes(file.getbuffer())
+        scratch = _written(files)
+        kept[box] = key, scratch
     folder = scratch.path
     if len(files) == 1 and not is_mimic(folder):
         return folder / Path(files[0].name).name
@@ -84,6 +81,20 @@ def on_disk(box: str, files: Sequence[UploadedFile]) -> Path:
             "or NOTEEVENTS, PATIENTS, ADMISSIONS and DIAGNOSES_ICD together."
         )
     return folder
+
+
+def _written(files: Sequence[UploadedFile]) -> Scratch:
+    """A new folder with all of these files, or none if one of them cannot be written."""
+    root = resources.every_workspace().root
+    with full_disk_as_sentence("the uploaded file", root):
+        scratch = Scratch(root, owner.session_lives())
+        try:
+            for file in files:
+                create(scratch.path / Path(file.name).name).write_bytes(file.getbuffer())
+        except BaseException:
+            scratch.cleanup()
+            raise
+    return scratch
 
 
 def forget() -> None:

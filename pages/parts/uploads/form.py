@@ -14,7 +14,7 @@ from core.corpus.importing.memory import TAGGER, free_memory, memory_needed
 from core.corpus.importing.note_tables import COLUMNS, guess_columns
 from core.runs.integrity.disk import error_sentence
 from core.runs.uploads.deletion import keep
-from core.runs.uploads.deletion_codes import Attempts, new_code
+from core.runs.uploads.deletion_codes import Attempts, matches, new_code
 from core.runs.uploads.records import HOURS_ALONE, Upload, hours_kept, uploads, with_code
 from pages.parts.access import gate, viewer
 from pages.parts.common.phi_text import literal
@@ -139,8 +139,9 @@ def _use(asked: check.Asked) -> None:
         workspace = resources.every_workspace()
         code = new_code()
         upload = keep(workspace, asked.check.cohort, owner=owner.owner(), name=name.strip() or asked.name, code=code)
-        st.session_state.setdefault(CODES, {})[upload.digest] = code
-        st.session_state[_NEW_CODE] = upload.digest
+        if matches(code, upload.code_hash):  # otherwise the code shown at an earlier upload of these notes is valid
+            st.session_state.setdefault(CODES, {})[upload.digest] = code
+            st.session_state[_NEW_CODE] = upload.digest
         check.forget()
         own_files.forget()
         st.session_state["own_cohort"] = upload.digest

@@ -21,7 +21,7 @@ from core.runs.uploads.records import uploads
 from core.spec import RunSpec
 from pages.parts.session import cleanup, owner, resources
 from pages.parts.uploads import form
-from tests.pages.uploads.test_upload_form import NOTES, checked, cohort, csv, used  # noqa: F401 — `cohort` is a fixture
+from tests.pages.uploads.test_upload_form import NOTES, checked, cohort, csv, used, waited  # noqa: F401 — `cohort` is a fixture
 from tests.pages.visit import said
 
 pytestmark = pytest.mark.slow
@@ -81,6 +81,16 @@ def test_the_code_is_shown_to_the_session_that_uploaded_alone(cohort):  # noqa: 
     assert not [block for block in cohort().code if re.fullmatch(r"\w{4}(-\w{4}){4}", block.value)]
     app.run()
     assert shown_code(app)
+
+
+def test_the_first_code_stays_valid_when_the_same_notes_are_uploaded_again(cohort, tmp_path):  # noqa: F811
+    app = used(cohort())
+    code = shown_code(app)
+    app.file_uploader[0].set_value(csv(NOTES[["text", "patient_id", "note_type"]])).run()
+    waited(app).button(key="own_use").click().run()
+    assert not app.exception and shown_code(app) == code and len(uploads(tmp_path)) == 1
+    typed(cohort(), code)
+    assert not uploads(tmp_path) and not list(tmp_path.rglob("*.parquet"))
 
 
 def set_back(tmp_path: Path, seconds: float) -> None:

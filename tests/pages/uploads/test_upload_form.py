@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 from functools import partial
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -160,6 +163,34 @@ def test_the_tables_of_mimic_are_taken_together(cohort, tmp_path):
     app.button(key="own_use").click().run()
     (upload,) = uploads(tmp_path)
     assert upload.name == "MIMIC-III" and (tmp_path / "corpora" / upload.digest / "diagnoses.parquet").exists()
+
+
+@pytest.mark.parametrize("box", ["own_file", "own_identifiers"])
+def test_a_file_that_was_cut_off_by_a_full_disk_is_not_used_when_there_is_room_again(
+    cohort, tmp_path, monkeypatch, box
+):
+    notes = csv(NOTES[["text", "patient_id"]])
+    table = ("people.csv", b"patient_id,full_name\nP0001,Ann Ames\n", "text/csv")
+    name, content, _ = {"own_file": notes, "own_identifiers": table}[box]
+    whole = Path.write_bytes
+
+    def half(path: Path, data: bytes) -> int:
+        if path.name != name:
+            return whole(path, data)
+        whole(path, bytes(data)[: len(content) // 2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    app = cohort()
+    with monkeypatch.context() as full:
+        full.setattr(Path, "write_bytes", half)
+        app.file_uploader(key="own_identifiers").set_value(table)
+        app.file_uploader(key="own_file").set_value(notes).run()
+        assert any("The disk is full" in one.value and "Nothing was kept" in one.value for one in app.error)
+        assert not list((tmp_path / "uploads").rglob(name)), "half a file is nothing to keep"
+    app.run()
+    assert not app.exception and not app.error
+    (file,) = (tmp_path / "uploads").rglob(name)
+    assert file.read_bytes() == content
 
 
 def test_copies_are_told_before_training(cohort):

@@ -5,14 +5,21 @@ from __future__ import annotations
 import shutil
 import time
 import zipfile
+from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
+from core.corpus.synthetic.hospital import build
+from core.corpus.tables import Corpus
 from core.runs.backup.exporting import ExportRefused, export
-from core.runs.backup.importing import import_archive
+from core.runs.backup.importing import Outcome, import_archive
 from core.runs.store import Workspace
 from core.runs.uploads.deletion import delete
-from core.runs.uploads.records import uploads
+from core.runs.uploads.records import due, record_file, uploads, write_record
+from core.spec import CORPUS_PRESETS
 from tests.runs.backup.conftest import contents, rewritten
 
 
@@ -64,6 +71,83 @@ def test_an_upload_without_its_record_is_neither_exported_nor_imported(uploaded,
     shutil.rmtree(uploaded.root / "uploads")
     done = export(uploaded, tmp_path / "c.zip", uploads=True)
     assert done.items == [] and all("nothing says until when it may be kept" in one for one in done.problems)
+
+
+def reference(workspace: Workspace, digest: str) -> str:
+    """Adds a reference model of these notes, and returns its path in the data folder."""
+    folder = workspace.root / "references" / digest / "gpt2-0123456789ab"
+    folder.mkdir(parents=True)
+    save_file({"w": np.ones(4, np.float32)}, folder / "model.safetensors")
+    return str(folder.relative_to(workspace.root))
+
+
+def twice(workspace: Workspace, archive: Path) -> dict[str, Outcome]:
+    """The outcomes of an import, by path, after a dry run with the same ones."""
+    dry, done = (
+        {one.path: one.outcome for one in import_archive(workspace, archive, dry_run=dry)} for dry in (True, False)
+    )
+    assert dry == done
+    return done
+
+
+def test_reference_models_of_an_upload_come_back_with_its_record_and_go_with_it(uploaded, empty, tmp_path) -> None:
+    (upload,) = uploads(uploaded.root)
+    model = reference(uploaded, upload.digest)
+    export(uploaded, tmp_path / "a.zip", uploads=True)
+    assert twice(empty, tmp_path / "a.zip")[model] == "imported" and (empty.root / model).is_dir()
+    assert due(empty.root, upload.expires) == [upload.digest]
+    assert delete(empty, upload.digest) and not contents(empty.root)
+
+
+def test_reference_models_of_an_upload_whose_time_is_over_do_not_come_back(
+    uploaded, empty, tmp_path, monkeypatch
+) -> None:
+    (upload,) = uploads(uploaded.root)
+    model = reference(uploaded, upload.digest)
+    export(uploaded, tmp_path / "a.zip", uploads=True)
+    now = time.time()
+    monkeypatch.setattr("time.time", lambda: now + 25 * 3600)
+    assert twice(empty, tmp_path / "a.zip")[model] == "refused" and not contents(empty.root)
+
+
+@pytest.mark.parametrize("state", ["being deleted", "damaged", "gone"])
+def test_reference_models_of_an_upload_without_a_sound_record_stay_out(uploaded, tmp_path, state) -> None:
+    (upload,) = uploads(uploaded.root)
+    model, record = reference(uploaded, upload.digest), record_file(uploaded.root, upload.digest)
+    export(uploaded, tmp_path / "a.zip", uploads=True)
+    match state:
+        case "being deleted":
+            write_record(uploaded.root, replace(upload, leaving=True))
+        case "damaged":
+            record.write_bytes(b"")
+        case "gone":
+            record.unlink()
+    done = export(uploaded, tmp_path / "b.zip", uploads=True)
+    assert done.items == []
+    assert any(one.startswith(model) and "may still be kept" in one for one in done.problems)
+    if state != "gone":  # then the archive has what is missing here
+        shutil.rmtree(uploaded.root / model)
+        assert twice(uploaded, tmp_path / "a.zip")[model] == "refused" and not (uploaded.root / model).exists()
+
+
+def test_reference_models_of_notes_imported_by_command_come_back_with_their_cohort(empty, tmp_path) -> None:
+    made = build(CORPUS_PRESETS["smoke"])
+    spec = made.spec.model_copy(update={"imported": made.content_id()})
+    here = Workspace(tmp_path / "here", shared=())
+    here.add(Corpus(spec, made.patients, made.notes, made.canaries))
+    model, cohort = reference(here, spec.digest()), f"corpora/{spec.digest()}"
+    export(here, tmp_path / "a.zip", uploads=True)
+    assert twice(empty, tmp_path / "a.zip") == {cohort: "imported", model: "imported"}
+    other = Workspace(tmp_path / "other", shared=())
+
+    def without_the_cohort(entries: dict[str, bytes]) -> None:
+        for name in [name for name in entries if name.startswith(cohort)]:
+            del entries[name]
+
+    alone = rewritten(tmp_path / "a.zip", tmp_path / "b.zip", without_the_cohort)
+    assert twice(other, alone) == {model: "refused"}
+    shutil.rmtree(here.root / cohort)
+    assert not export(here, tmp_path / "c.zip", uploads=True).items
 
 
 def test_other_notes_under_an_upload_s_id_are_refused(uploaded, empty, tmp_path) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from core.corpus.synthetic.hospital import build
 from core.corpus.tables import Corpus
+from core.pipeline.repair import repair
+from core.runs.integrity.verify import damages
+from core.runs.lock import held
 from core.runs.store import Workspace
 from core.runs.uploads.deletion import delete, keep
 from core.runs.uploads.records import damaged_records, due, put_aside_damaged, uploads
@@ -87,6 +92,53 @@ def test_a_damaged_record_is_left_out_named_and_put_aside(workspace, upload, dam
     assert (workspace.root / "uploads" / "damaged" / f"{bad}.json").exists() and nobody_sees_it()
     assert any(f"{bad}.json" in problem for problem in workspace.problems())
     assert not put_aside_damaged(workspace.root) and [one.digest for one in uploads(workspace.root)] == [good]
+
+
+@pytest.fixture
+def unread(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], contextlib.AbstractContextManager[None]]:
+    """While `with unread(path):` the system cannot read that file, as when a process has too many files open."""
+    whole = Path.read_bytes
+
+    @contextlib.contextmanager
+    def of(path: Path) -> Iterator[None]:
+        def read(one: Path) -> bytes:
+            if one == path:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(one))
+            return whole(one)
+
+        with monkeypatch.context() as failing:
+            failing.setattr(Path, "read_bytes", read)
+            yield
+
+    return of
+
+
+def test_a_record_that_could_not_be_read_for_a_moment_stays_its_owner_s(workspace, upload, unread):
+    kept, other = upload("ada"), upload("bob")
+    spec, record = spec_of(workspace, kept), record_of(workspace, kept)
+    with unread(record):
+        assert put_aside_damaged(workspace.root) == [] and record.exists()
+        assert [one.digest for one in uploads(workspace.root)] == [other]
+        (told,) = damaged_records(workspace.root)
+        assert f"{kept}.json" in told and os.strerror(errno.EMFILE) in told
+        (damage,) = [one for one in damages(workspace) if one.kind == "upload"]
+        assert repair(damage, workspace) == (
+            f"Moved away: 0. Their notes are shown to nobody and deleted when their time is over. {told}"
+        )
+    assert [one.digest for one in uploads(workspace.root, "ada")] == [kept]
+    assert Workspace(workspace.root, (), viewer="ada").shows(spec) and not damaged_records(workspace.root)
+
+
+def test_an_upload_whose_record_cannot_be_read_is_deleted_all_the_same(workspace, upload, unread):
+    bad, good = upload("ada"), upload("bob")
+    work = workspace.begin(RunSpec(corpus=spec_of(workspace, bad)))
+    record = record_of(workspace, bad)
+    with unread(record), held(workspace.lock_file(work.name), should_stop=lambda: False):
+        assert bad in due(workspace.root, (workspace.root / "corpora" / bad).stat().st_mtime + 24 * HOUR)
+        assert not delete(workspace, bad), "a job works on it"
+    assert [one.digest for one in uploads(workspace.root)] == [good], "nobody sees it again"
+    assert bad in due(workspace.root) and delete(workspace, bad) and not work.exists()
+    assert bad not in due(workspace.root, 4e9) and not damaged_records(workspace.root)
 
 
 @pytest.mark.parametrize("aside", [False, True])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -11,10 +12,10 @@ from core.corpus.tables import Corpus
 from core.runs.audits import Outcome
 from core.runs.lock import held
 from core.runs.run import RunNotFound
-from core.runs.store import CohortGone, Workspace
+from core.runs.store import CohortGone, DiskFull, Workspace
 from core.runs.uploads.deletion import delete, keep, made_from
-from core.runs.uploads.deletion_codes import new_code
-from core.runs.uploads.records import due, hours_kept, still_here, uploads, with_code
+from core.runs.uploads.deletion_codes import matches, new_code
+from core.runs.uploads.records import Upload, due, hours_kept, record_file, still_here, uploads, with_code, write_record
 from core.spec import CORPUS_PRESETS, CorpusSpec, RunSpec
 
 NEVER = {"should_stop": lambda: False}
@@ -206,3 +207,35 @@ def test_an_upload_is_found_by_its_own_code_alone(workspace, made):
     assert upload.code_hash and code not in str(upload)
     assert with_code(workspace.root, code) == [upload]
     assert not with_code(workspace.root, new_code()) and not with_code(workspace.root, "")
+
+
+def test_the_code_of_an_upload_stays_when_its_owner_uploads_the_same_notes_again(workspace, brought, made):
+    first, second, third = new_code(), new_code(), new_code()
+    keep(workspace, made, owner="ada", name="ward 7", code=first)
+
+    def again(code: str) -> Upload:
+        brought.write(made)
+        return keep(workspace, made, owner="ada", name="ward 8", code=code)
+
+    upload = again(second)
+    assert upload.name == "ward 8" and matches(first, upload.code_hash) and not matches(second, upload.code_hash)
+    assert with_code(workspace.root, first) == [upload] and not with_code(workspace.root, second)
+    write_record(workspace.root, replace(upload, leaving=True))
+    assert with_code(workspace.root, second) == [] and matches(second, again(second).code_hash), "another upload"
+    record_file(workspace.root, upload.digest).write_bytes(b"")
+    assert with_code(workspace.root, third) == [] and matches(third, again(third).code_hash), "no code is left"
+
+
+def test_an_upload_that_fails_leaves_the_record_of_an_earlier_one(workspace, brought, made, monkeypatch):
+    code = new_code()
+    upload = keep(workspace, made, owner="ada", name="ward 7", code=code)
+    shutil.rmtree(workspace.root / "corpora" / upload.digest)  # as `verify --repair` moves away a damaged cohort
+    brought.write(made)
+
+    def full(*_: object) -> None:
+        raise DiskFull("The disk is full.")
+
+    monkeypatch.setattr(Workspace, "adopt", full)
+    with pytest.raises(DiskFull):
+        keep(workspace, made, owner="ada", name="ward 8", code=new_code())
+    assert uploads(workspace.root, "ada") == with_code(workspace.root, code) == [upload]
