@@ -194,6 +194,17 @@ def test_unknown_and_unsafe_names(tmp_path: Path) -> None:
             engine.status(name)
 
 
+def test_a_copy_of_a_jobs_folder_is_no_job(tmp_path: Path, smoke_spec: Callable[..., RunSpec]) -> None:
+    engine, spec = Engine(Workspace(tmp_path, shared=())), smoke_spec()
+    run, audit = Work(engine.workspace, spec.run_id), Work(engine.workspace, spec.run_id, is_audit=True)
+    run.queue(spec)
+    audit.queue(spec)
+    for folder in (run.folder, audit.folder):
+        shutil.copytree(folder, folder.with_suffix(".bak"))
+    assert [job.id for job in engine.jobs()] == [spec.run_id]
+    assert [one.id for one in Work.asked_for(engine.workspace)] == [run.id, audit.id]
+
+
 def test_a_cluster_that_cannot_be_reached_fails_the_job_with_a_sentence(
     tmp_path: Path, smoke_spec: Callable[..., RunSpec], monkeypatch: pytest.MonkeyPatch
 ) -> None:
