@@ -112,10 +112,15 @@ class Work:
             return None
 
     def finished(self) -> Job | None:
-        """The job as done: a complete run, or a run for which the battery has no attack and no figure left to make."""
+        """The job as done: a complete run, or a run for which the battery has no attack and no figure left to make.
+
+        None for the training of a run that is made again.
+        """
         try:
             run = self.workspace.run(self.run_id)
         except (RunNotFound, RunBroken):
+            return None
+        if run.made_again and not self.is_audit:
             return None
         try:
             if self.is_audit and (open_attacks(run, self.workspace) or open_figures(run, self.workspace)):

@@ -121,9 +121,9 @@ def _shared_run(builder: RunBuilder, store: Store, *, wait: bool) -> Run:
 
 
 def _complete(spec: RunSpec, workspace: Workspace) -> Run | None:
-    """The finished run of `spec` with all its tables; a shipped one with figures only is trained again when asked."""
+    """The finished run of `spec`; None if it is not there or is made again."""
     found = workspace.find(spec)
-    return None if found is not None and found.shipped and found.figures_only else found
+    return None if found is None or found.made_again else found
 
 
 @dataclass(frozen=True)

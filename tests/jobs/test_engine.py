@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from core.demo.export import copy_run
 from core.jobs.engine import Engine, Job
 from core.jobs.queues.own import Ticket
 from core.jobs.work import Work
@@ -185,6 +186,24 @@ def test_what_a_dead_server_left_is_interrupted(tmp_path: Path, smoke_spec: Call
         assert engine.status(spec.run_id).state == "running", "another living process makes it"
     assert [job.state for job in engine.jobs()] == ["interrupted"]
     assert engine.cancel(spec.run_id).state == "cancelled" and not work.exists()
+
+
+def test_a_run_that_is_shipped_with_figures_only_can_be_trained_again(
+    smoke_workspace: Path, smoke_specs: dict[str, RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `execute` does; one with all its tables is done, and so is the new one when it is there."""
+    monkeypatch.setattr(Engine, "warm", lambda self: None)
+    small, whole = smoke_specs["plain"], smoke_specs["dp"]
+    full, shipped = Workspace(smoke_workspace, shared=()), tmp_path / "shipped"
+    for spec in (small, whole):
+        copy_run(full.run(spec.run_id), shipped / "runs" / spec.run_id, weights=False, tables=spec is whole)
+    engine = Engine(Workspace(tmp_path / "data", shared=(shipped,)))
+    assert engine.submit(whole).state == "done"
+    assert engine.submit(small).state == "queued" and engine.status(small.run_id).active
+    engine.cancel(small.run_id)
+    shutil.copytree(smoke_workspace / "runs" / small.run_id, engine.workspace.root / "runs" / small.run_id)
+    assert engine.status(small.run_id).state == "done" and not engine.run(small.run_id).figures_only
+    engine.close()
 
 
 def test_unknown_and_unsafe_names(tmp_path: Path) -> None:
