@@ -17,9 +17,11 @@ import pytest
 from core.demo.export import copy_run
 from core.jobs.engine import Engine, Job
 from core.jobs.queues.own import Ticket
+from core.jobs.task import make_run
 from core.jobs.work import Work
 from core.jobs.workers import Fit
 from core.pipeline.full_audit import chosen_attacks
+from core.pipeline.training_run import execute
 from core.runs.audits import Outcome
 from core.runs.events import Status, read_events, write_status
 from core.runs.lock import held
@@ -204,6 +206,28 @@ def test_a_run_that_is_shipped_with_figures_only_can_be_trained_again(
     shutil.copytree(smoke_workspace / "runs" / small.run_id, engine.workspace.root / "runs" / small.run_id)
     assert engine.status(small.run_id).state == "done" and not engine.run(small.run_id).figures_only
     engine.close()
+
+
+@pytest.mark.parametrize("place", ["shipped", "data"])
+def test_an_interrupted_run_that_comes_from_elsewhere_is_done_when_it_is_submitted_again(
+    place: str, smoke_workspace: Path, smoke_specs: dict[str, RunSpec], tmp_path: Path
+) -> None:
+    """An import or an update brought the finished run: what was begun here is removed, once somebody asks for it."""
+    spec = smoke_specs["plain"]
+    engine = Engine(Workspace(tmp_path / "data", shared=(tmp_path / "shipped",)))  # never started
+    work = Work(engine.workspace, spec.run_id)
+    work.queue(spec)
+    shutil.copytree(smoke_workspace / "runs" / spec.run_id, tmp_path / place / "runs" / spec.run_id)
+    assert engine.status(spec.run_id).state == "interrupted"
+    execute(spec, engine.workspace, asked_again=lambda: True)
+    assert work.folder.exists(), "it is left to the new submission"
+    with held(work.lock_file, should_stop=lambda: False):
+        execute(spec, engine.workspace)
+        assert work.folder.exists(), "it is left to who works in it"
+    places = (str(engine.workspace.root), (str(tmp_path / "shipped"),))
+    assert make_run(spec.model_dump_json(), *places, work.queue(spec)) == "done"
+    assert engine.status(spec.run_id).state == "done" and engine.jobs() == []
+    assert not work.folder.exists() and not work.lock_file.exists()
 
 
 def test_unknown_and_unsafe_names(tmp_path: Path) -> None:
