@@ -200,7 +200,8 @@ class Engine(QueueRights):
                 return
             for ticket in self._queue.waiting():
                 self._queue.remove(ticket.job_id)
-                self._work(ticket.job_id).fail(message)
+                if not self._is_gone(ticket):
+                    self._work(ticket.job_id).fail(message)
             self._publish()
 
     def close(self) -> None:

@@ -188,7 +188,7 @@ def _has_control(spec: RunSpec, workspace: Workspace) -> bool:
         found = workspace.find(spec.base_spec())
     except OSError:
         return False
-    return found is not None and not (found.shipped and found.figures_only)
+    return found is not None and not found.made_again
 
 
 def _expected_audit(spec: RunSpec, workspace: Workspace) -> list[Stage]:

@@ -17,7 +17,7 @@ from core.runs.audits import AuditBroken
 from core.runs.events import CANCEL_FILE, STATUS_FILE, Status, append_event, read_status, write_status
 from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.lock import held, in_use
-from core.runs.run import RunBroken, RunNotFound, read_spec
+from core.runs.run import RUN_ID, RunBroken, RunNotFound, read_spec
 from core.runs.store import Workspace
 from core.spec import RunSpec
 
@@ -69,10 +69,10 @@ class Work:
     @classmethod
     def asked_for(cls, workspace: Workspace) -> list[Work]:
         """All jobs that somebody submitted and that are not done."""
-        audits = (workspace.root / "audits").glob(f"*/{STATUS_FILE}")
+        audits = [path.parent.name for path in (workspace.root / "audits").glob(f"*/{STATUS_FILE}")]
         return [
             *(cls(workspace, folder.name) for folder in workspace.works()),
-            *(cls(workspace, path.parent.name, True) for path in sorted(audits)),
+            *(cls(workspace, run_id, True) for run_id in sorted(audits) if RUN_ID.fullmatch(run_id)),
         ]
 
     @property
@@ -112,10 +112,15 @@ class Work:
             return None
 
     def finished(self) -> Job | None:
-        """The job as done: a complete run, or a run for which the battery has no attack and no figure left to make."""
+        """The job as done: a complete run, or a run for which the battery has no attack and no figure left to make.
+
+        None for the training of a run that is made again.
+        """
         try:
             run = self.workspace.run(self.run_id)
         except (RunNotFound, RunBroken):
+            return None
+        if run.made_again and not self.is_audit:
             return None
         try:
             if self.is_audit and (open_attacks(run, self.workspace) or open_figures(run, self.workspace)):

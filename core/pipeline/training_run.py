@@ -66,8 +66,8 @@ def execute(
         wait: False raises RunBusy, instead of waiting, if another process is making this run.
         on_event: Called with every event that is appended to the run's `events.jsonl` (docs/reference/events.md).
         should_stop: Polled between batches; True cancels the run.
-        asked_again: Asked when the run was cancelled. True if it was submitted again since: then its work folder, which
-            has that submission's state, is left for it to resume from.
+        asked_again: Asked when the run was cancelled or is there. True if it was submitted again since: then its work
+            folder, which has that submission's state, is left for it to resume from.
 
     Raises:
         Cancelled: `should_stop` returned True; nothing is left of the run unless `asked_again`.
@@ -77,10 +77,15 @@ def execute(
             resumed.
     """
     stop = should_stop or (lambda: False)
+    builder = RunBuilder(spec, workspace, on_event, stop, asked_again or (lambda: False))
     store = store_of(spec)
     if (finished := _complete(spec, workspace)) is not None:
         if store is not None and not finished.shipped:
             publish(store, finished, workspace)
+        if workspace.work(spec.run_id).exists():  # it was begun here, and the finished run came from elsewhere
+            with held(workspace.lock_file(spec.run_id), should_stop=lambda: True) as nobody_at_it:
+                if nobody_at_it:
+                    builder.leave_nothing()
         return finished
     with held(workspace.lock_file(spec.run_id), should_stop=stop if wait else lambda: True) as holding:
         if not holding and not stop():
@@ -88,8 +93,8 @@ def execute(
         if not holding:
             raise Cancelled(f"Run {spec.run_id} was cancelled while another process was making it.")
         if (finished := _complete(spec, workspace)) is not None:
+            builder.leave_nothing()
             return finished
-        builder = RunBuilder(spec, workspace, on_event, stop, asked_again or (lambda: False))
         if store is None:
             return builder.run()
         try:
@@ -109,8 +114,7 @@ def _shared_run(builder: RunBuilder, store: Store, *, wait: bool) -> Run:
         builder.leave_nothing()
         return finished
     if lease is None and builder.stop():
-        if not builder.asked_again():
-            builder.leave_nothing()
+        builder.leave_nothing()
         raise Cancelled(f"Run {spec.run_id} was cancelled while another machine was making it.")
     if lease is None:
         raise RunBusy(f"Run {spec.run_id} is being made by another machine.")
@@ -121,9 +125,9 @@ def _shared_run(builder: RunBuilder, store: Store, *, wait: bool) -> Run:
 
 
 def _complete(spec: RunSpec, workspace: Workspace) -> Run | None:
-    """The finished run of `spec` with all its tables; a shipped one with figures only is trained again when asked."""
+    """The finished run of `spec`; None if it is not there or is made again."""
     found = workspace.find(spec)
-    return None if found is not None and found.shipped and found.figures_only else found
+    return None if found is None or found.made_again else found
 
 
 @dataclass(frozen=True)
@@ -157,8 +161,8 @@ class RunBuilder:
             raise
 
     def leave_nothing(self) -> None:
-        """Remove the work folder of a run that was not begun here, if somebody waits for it."""
-        if (work := self.workspace.work(self.spec.run_id)).exists():
+        """Remove the work folder of a run that need not be made here, unless it was submitted again."""
+        if (work := self.workspace.work(self.spec.run_id)).exists() and not self.asked_again():
             self.workspace.discard(work)
 
     def note_failure(self, message: str) -> None:

@@ -165,6 +165,11 @@ class Run:
         return (self.folder / FIGURES_ONLY_FILE).exists()
 
     @property
+    def made_again(self) -> bool:
+        """Whether the run is made again, with all its tables, when somebody asks for it: shipped with figures only."""
+        return self.shipped and self.figures_only
+
+    @property
     def metrics(self) -> pd.DataFrame:
         """The run's metrics table: metric, arm, value, low, high, n, note."""
         return self.table("metrics")

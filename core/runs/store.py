@@ -316,8 +316,8 @@ class Workspace:
 
     def works(self) -> list[Path]:
         """Folders of runs in progress, queued, interrupted or failed, in the order they were submitted."""
-        folder = self.root / "work"
-        found = [path for path in folder.glob("*/") if (path / SPEC_FILE).exists()] if folder.is_dir() else []
+        found = [path for path in (self.root / "work").glob("*/") if RUN_ID.fullmatch(path.name)]
+        found = [path for path in found if (path / SPEC_FILE).exists()]
         return sorted(
             found, key=lambda path: ((read_status(path) or Status(state="failed")).submitted or 0.0, path.name)
         )

@@ -14,11 +14,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from core.demo.export import copy_run
 from core.jobs.engine import Engine, Job
 from core.jobs.queues.own import Ticket
+from core.jobs.task import make_run
 from core.jobs.work import Work
 from core.jobs.workers import Fit
 from core.pipeline.full_audit import chosen_attacks
+from core.pipeline.training_run import execute
 from core.runs.audits import Outcome
 from core.runs.events import Status, read_events, write_status
 from core.runs.lock import held
@@ -187,11 +190,62 @@ def test_what_a_dead_server_left_is_interrupted(tmp_path: Path, smoke_spec: Call
     assert engine.cancel(spec.run_id).state == "cancelled" and not work.exists()
 
 
+def test_a_run_that_is_shipped_with_figures_only_can_be_trained_again(
+    smoke_workspace: Path, smoke_specs: dict[str, RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `execute` does; one with all its tables is done, and so is the new one when it is there."""
+    monkeypatch.setattr(Engine, "warm", lambda self: None)
+    small, whole = smoke_specs["plain"], smoke_specs["dp"]
+    full, shipped = Workspace(smoke_workspace, shared=()), tmp_path / "shipped"
+    for spec in (small, whole):
+        copy_run(full.run(spec.run_id), shipped / "runs" / spec.run_id, weights=False, tables=spec is whole)
+    engine = Engine(Workspace(tmp_path / "data", shared=(shipped,)))
+    assert engine.submit(whole).state == "done"
+    assert engine.submit(small).state == "queued" and engine.status(small.run_id).active
+    engine.cancel(small.run_id)
+    shutil.copytree(smoke_workspace / "runs" / small.run_id, engine.workspace.root / "runs" / small.run_id)
+    assert engine.status(small.run_id).state == "done" and not engine.run(small.run_id).figures_only
+    engine.close()
+
+
+@pytest.mark.parametrize("place", ["shipped", "data"])
+def test_an_interrupted_run_that_comes_from_elsewhere_is_done_when_it_is_submitted_again(
+    place: str, smoke_workspace: Path, smoke_specs: dict[str, RunSpec], tmp_path: Path
+) -> None:
+    """An import or an update brought the finished run: what was begun here is removed, once somebody asks for it."""
+    spec = smoke_specs["plain"]
+    engine = Engine(Workspace(tmp_path / "data", shared=(tmp_path / "shipped",)))  # never started
+    work = Work(engine.workspace, spec.run_id)
+    work.queue(spec)
+    shutil.copytree(smoke_workspace / "runs" / spec.run_id, tmp_path / place / "runs" / spec.run_id)
+    assert engine.status(spec.run_id).state == "interrupted"
+    execute(spec, engine.workspace, asked_again=lambda: True)
+    assert work.folder.exists(), "it is left to the new submission"
+    with held(work.lock_file, should_stop=lambda: False):
+        execute(spec, engine.workspace)
+        assert work.folder.exists(), "it is left to who works in it"
+    places = (str(engine.workspace.root), (str(tmp_path / "shipped"),))
+    assert make_run(spec.model_dump_json(), *places, work.queue(spec)) == "done"
+    assert engine.status(spec.run_id).state == "done" and engine.jobs() == []
+    assert not work.folder.exists() and not work.lock_file.exists()
+
+
 def test_unknown_and_unsafe_names(tmp_path: Path) -> None:
     engine = Engine(Workspace(tmp_path, shared=()))
     for name in ("gpt2-000000000000", "../../etc/passwd", ""):
         with pytest.raises(RunNotFound):
             engine.status(name)
+
+
+def test_a_copy_of_a_jobs_folder_is_no_job(tmp_path: Path, smoke_spec: Callable[..., RunSpec]) -> None:
+    engine, spec = Engine(Workspace(tmp_path, shared=())), smoke_spec()
+    run, audit = Work(engine.workspace, spec.run_id), Work(engine.workspace, spec.run_id, is_audit=True)
+    run.queue(spec)
+    audit.queue(spec)
+    for folder in (run.folder, audit.folder):
+        shutil.copytree(folder, folder.with_suffix(".bak"))
+    assert [job.id for job in engine.jobs()] == [spec.run_id]
+    assert [one.id for one in Work.asked_for(engine.workspace)] == [run.id, audit.id]
 
 
 def test_a_cluster_that_cannot_be_reached_fails_the_job_with_a_sentence(

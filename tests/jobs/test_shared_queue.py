@@ -95,6 +95,19 @@ def test_a_job_that_was_cancelled_and_submitted_at_the_other_server_is_only_ther
     assert [ticket.job_id for ticket in first._queue.live()] == [other.run_id]
 
 
+def test_a_server_without_workers_fails_its_own_jobs_alone(
+    servers: tuple[Engine, Engine], smoke_spec: Callable[..., RunSpec]
+) -> None:
+    first, second = servers
+    job_id, own = first.submit(smoke_spec(), ANNA).id, first.submit(smoke_spec(seed=1), ANNA).id
+    second.cancel(job_id, ANNA)
+    second.submit(smoke_spec(), BEN)
+    first._give_up("The worker process could not be started.")
+    assert first.status(own).state == second.status(own).state == "failed"
+    assert first.status(job_id).state == second.status(job_id).state == "queued", "it waits at the other server"
+    assert first._queue.live() == []
+
+
 def test_a_job_that_is_submitted_again_where_another_server_cancelled_it_is_told_again(
     servers: tuple[Engine, Engine], smoke_spec: Callable[..., RunSpec]
 ) -> None:

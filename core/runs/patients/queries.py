@@ -267,7 +267,11 @@ class PatientTables(DiseaseProfiles):
         return grouped.reset_index()
 
     def scores_of(self, attacks: Sequence[Scored], patient_ids: Sequence[str]) -> pd.DataFrame:
-        """Every attack's decision on these patients, one row each: patient_id, attack, score, threshold, caught."""
+        """Every attack's decision on these patients, one row each: patient_id, attack, score, threshold, caught.
+
+        The decisions are those of `judged` and `in_bucket`: a ratio's threshold, too, is the mean over the patients of
+        whom both models scored the same number of notes.
+        """
         wanted = pd.DataFrame(
             [
                 (one.attack, one.source, str(file), file == one.public, one.public is not None, one.threshold)
@@ -284,20 +288,22 @@ class PatientTables(DiseaseProfiles):
                 JOIN wanted w ON w.source = s.attack AND w.file = s.filename
                 WHERE s.split IN ('member', 'heldout')
             ),
-            thresholds AS (
-                SELECT attack, coalesce(first(own), favg(score) FILTER (split = 'member' AND NOT public)
-                    - coalesce(favg(score) FILTER (split = 'member' AND public), 0)) AS threshold
-                FROM rows GROUP BY attack
-            ),
-            each AS (
-                SELECT patient_id, attack, first(ratio) AS ratio,
+            sides AS (
+                SELECT patient_id, attack, first(own) AS own, first(ratio) AS ratio, first(split = 'member') AS member,
                        favg(score) FILTER (NOT public) - coalesce(favg(score) FILTER (public), 0) AS score,
                        count(*) FILTER (NOT public) AS notes, count(*) FILTER (public) AS public_notes
-                FROM rows WHERE patient_id IN (SELECT unnest($ids)) GROUP BY patient_id, attack
+                FROM rows GROUP BY patient_id, attack
+            ),
+            each AS (SELECT * FROM sides WHERE NOT ratio OR public_notes = notes),
+            means AS (
+                SELECT attack, favg(score) FILTER (split = 'member') AS mean FROM rows WHERE NOT ratio GROUP BY attack
+                UNION ALL
+                SELECT attack, fsum(score * notes) FILTER (member) / sum(notes) FILTER (member)
+                FROM each WHERE ratio GROUP BY attack
             )
-            SELECT patient_id, attack, score, threshold, score > threshold AS caught
-            FROM each JOIN thresholds USING (attack)
-            WHERE NOT ratio OR public_notes = notes ORDER BY attack, patient_id"""
+            SELECT patient_id, attack, score, coalesce(own, mean) AS threshold, score > coalesce(own, mean) AS caught
+            FROM each JOIN means USING (attack)
+            WHERE patient_id IN (SELECT unnest($ids)) ORDER BY attack, patient_id"""
         with self._database() as database:
             database.register("wanted", wanted)
             return database.execute(query, {"files": sorted(set(wanted["file"])), "ids": list(patient_ids)}).df()

@@ -51,12 +51,12 @@ def fetched(store: Store, spec: RunSpec, workspace: Workspace) -> Run | None:
 
 
 def brought(store: Store, spec: RunSpec, workspace: Workspace) -> Run:
-    """A run that another machine made, with its control if the store has it, unless they are here.
+    """A run that another machine made, with its control if the store has it, unless they are here with all tables.
 
     Raises StoreUnusable, RunBroken; RunNotFound if the store has no such run.
     """
     for one in dict.fromkeys((spec.base_spec(), spec)):
-        if workspace.find(one) is None:
+        if (found := workspace.find(one)) is None or found.made_again:
             fetched(store, one, workspace)
     return workspace.run(spec.run_id)
 

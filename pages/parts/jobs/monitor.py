@@ -61,6 +61,8 @@ def train_button(spec: RunSpec) -> bool:
     if job is not None and job.active:
         in_progress()
         return False
+    if (found := owner.workspace().find(spec)) is not None and found.made_again:
+        st.caption("This run is shipped with its figures only. Train it again to get all its tables.")
     label = "Resume training" if job is not None and job.state == "interrupted" else "Train"
     return st.button(
         label, type="primary", icon=":material/model_training:", width="stretch", key="train", **viewer.locked("train")

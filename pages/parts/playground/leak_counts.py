@@ -109,13 +109,14 @@ def cells(tries: Tries, run: Run) -> tuple[str, str, str]:
 def add_to_class(attempt: Try, runs: Sequence[Run]) -> None:
     """Count new samples for the class, if this session is in one. Prompts and texts are not kept.
 
-    A sample that someone in the room has had counted is not new. A model of uploaded notes belongs to their owner: not
+    A sample that someone in the room has had counted is not new. One that was stopped is left for whoever waits for its
+    whole text, in which there may be a leak that the part does not have. A model of uploaded notes belongs to their owner: not
     even its id is recorded in the room.
     """
     if classroom.room() is None:
         return
     specs = {run.id: run.spec for run in runs if not run.spec.corpus.imported}
-    found = [(key, sample) for key, sample in attempt.samples() if sample.run_id in specs]
+    found = [(key, one) for key, one in attempt.samples() if one.run_id in specs and not one.stopped]
     new = classroom.unseen([key for key, _ in found])
     for (_, sample), is_new in zip(found, new, strict=True):
         if is_new:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from core.demo.export import copy_run
+from core.jobs.engine import Engine
 from core.runs.store import Workspace
-from core.spec import RunSpec
+from core.spec import RunSpec, recipe
 from tests.pages.visit import visit
 
 PAGES = ("home", "tradeoff", "defences", "canaries", "membership", "patients", "playground", "report", "lesson")
@@ -51,3 +52,20 @@ def test_a_view_without_its_table_says_so(
     told = "\n".join(one.value for one in app.info)
     assert not app.exception and not app.error
     assert "has figures only: its table" in told
+
+
+def test_a_shipped_run_can_be_trained_again(
+    smoke_workspace: Path, smoke_specs: dict[str, RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Workspace(smoke_workspace, shared=()).run(smoke_specs["plain"].run_id)
+    spec = RunSpec(corpus=run.spec.corpus, training=recipe("gpt2"))
+    folder = tmp_path / "shipped" / "runs" / spec.run_id
+    copy_run(run, folder, weights=False, tables=False)
+    (folder / "spec.json").write_text(spec.model_dump_json())
+    monkeypatch.setattr(Engine, "warm", lambda self: None)
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("PHILAB_SHIPPED", str(tmp_path / "shipped"))
+    app = visit("train", cohort="tiny", epsilon="∞")
+    assert any("shipped with its figures only" in caption.value for caption in app.caption)
+    app.button(key="train").click().run()
+    assert not app.exception and [path.name for path in Workspace(tmp_path / "data").works()] == [spec.run_id]

@@ -95,6 +95,9 @@ def test_the_class_counts_a_sample_once_whoever_asks_for_it(monkeypatch, corpus,
     text = texts_of(corpus)[0]
     (spans,) = find_many([text], index_of(corpus))
     same = Try("Re:", (Answer(run.id, (7,), (text,), (tuple(spans),)),))
+    stopped = Try("Re:", (Answer(run.id, (7,), (text[:2],), ((),), stopped=True),))
+    leak_counts.add_to_class(stopped, [run])
+    assert rooms.counts(code).tries == {}, "its whole text, which leaks, is counted when somebody has it"
     for attempt in (same, same, replace(same, prompt="Name:"), replace(same, sampling=Sampling(temperature=1.0))):
         leak_counts.add_to_class(attempt, [run])
     assert rooms.counts(code).tries == {run.id: Tries(3, 3, 0)}

@@ -260,6 +260,26 @@ def test_a_ratio_is_the_loss_less_the_public_models(cohort, tables, tmp_path):
     assert len(each.loc["loss"]) == len(expected)
 
 
+def test_a_ratio_has_one_threshold_where_the_public_model_judged_fewer_notes_of_a_member(cohort, tables, tmp_path):
+    """As with a promise per note of a patient above the control's cap, or a training without one patient."""
+    mine = cohort["scores"][cohort["scores"]["attack"] == "loss"]
+    counts = mine[mine["member"]].groupby("patient_id").size()
+    who = counts[counts > 1].index[0]
+    mine = mine.assign(score=mine["score"] + 40.0 * (mine["patient_id"] == who))
+    theirs = mine.assign(score=np.random.default_rng(4).normal(size=len(mine)))
+    kept = (theirs["patient_id"] != who) | ~theirs["patient_id"].duplicated()
+    for name, rows in (("run", mine), ("base", theirs[kept])):
+        write_table(tmp_path / name, "scores", rows)
+    ratio = Scored("ratio base", tmp_path / "run/scores.parquet", public=tmp_path / "base/scores.parquet")
+    judged = mine.assign(score=mine["score"] - theirs["score"])[mine["member"] & (mine["patient_id"] != who)]
+    threshold = judged["score"].mean()
+    listed = tables.in_bucket(ratio, "patient", None)
+    each = tables.scores_of([ratio], [*listed["patient_id"][:3], who])
+    assert each["threshold"].tolist() == pytest.approx(3 * [threshold])
+    assert listed["caught"].any() and listed["catching"].tolist() == listed["caught"].astype(int).tolist()
+    assert listed["caught"].tolist() == (listed["score"] > threshold).tolist()
+
+
 def test_attacks_of_a_run_begin_with_the_ratio_to_the_public_model(tmp_path):
     def run(name: str, vocabulary=None):
         return SimpleNamespace(id=name, folder=tmp_path / name, spec=SimpleNamespace(vocabulary=vocabulary))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from core.demo.export import copy_run
 from core.pipeline.training_run import RunBusy, execute
 from core.runs.events import Cancelled, read_status
 from core.runs.remote import lease as leases
@@ -68,6 +69,18 @@ def test_a_finished_run_is_fetched_with_its_cohort(
     assert run.folder == tmp_path / "there" / "runs" / spec.run_id and events == []
     assert (run.folder / WEIGHTS).read_bytes() == (smoke_workspace / "runs" / run.id / WEIGHTS).read_bytes()
     assert not work.exists() and there.corpus_folder(spec.corpus) is not None and store.list("leases") == []
+
+
+def test_a_run_that_is_shipped_with_figures_only_is_fetched_with_its_tables(
+    store: Store, tmp_path: Path, smoke_workspace: Path, smoke_specs: dict[str, RunSpec]
+) -> None:
+    spec, full = smoke_specs["dp"], Workspace(smoke_workspace, shared=())
+    sharing.publish(store, full.run(spec.run_id), full)
+    copy_run(full.run(spec.run_id), tmp_path / "shipped" / "runs" / spec.run_id, weights=False, tables=False)
+    here = Workspace(tmp_path / "here", shared=(tmp_path / "shipped",))
+    assert here.run(spec.run_id).made_again
+    run = sharing.brought(store, spec, here)
+    assert not run.shipped and not run.figures_only and run.has_table("scores")
 
 
 def test_a_run_that_another_machine_makes_is_not_made_twice(
