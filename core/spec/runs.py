@@ -164,8 +164,14 @@ class RunSpec(Spec):
         return self.defence is not None or self.without is not None
 
     def retrained_spec(self, *patients: str) -> RunSpec:
-        """The same training, with the same settings and seed, that never reads the notes of these members."""
-        return RunSpec.model_validate({**self.model_dump(), "without": (*(self.without or ()), *patients)})
+        """The same training, with the same settings and seed, that never reads the notes of these members.
+
+        A noise that was chosen for a limit on the attacker stays as it is. The limit goes: it was held on all notes,
+        and with fewer of them each is in more steps.
+        """
+        privacy = self.privacy.model_copy(update={"risk_limit": None})
+        left_out = (*(self.without or ()), *patients)
+        return RunSpec.model_validate({**self.model_dump(), "privacy": privacy, "without": left_out})
 
     def clipped_spec(self) -> RunSpec:
         """The control of a private run for its noise: the same notes, steps, batches and clipping, without noise.
