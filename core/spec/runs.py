@@ -133,6 +133,15 @@ class RunSpec(Spec):
         return self.privacy.private and (self.corpus.imported is not None or self.privacy.noise_source is not None)
 
     @property
+    def target_is_guaranteed(self) -> bool:
+        """True if the run's target ε is what it guarantees; `Run.epsilon` knows the ε of a finished run.
+
+        Not with GDP, which chooses too little noise for most ε, nor with a vocabulary from the notes, which costs more.
+        """
+        privacy = self.privacy
+        return privacy.target_epsilon is not None and privacy.accountant != "gdp" and self.vocabulary is None
+
+    @property
     def run_id(self) -> str:
         """Name of the run's folder, for example `gpt2-3f2a9c01d4e7`."""
         return f"{self.model.kind}-{self.digest()}"
