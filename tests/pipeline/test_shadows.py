@@ -77,13 +77,17 @@ def test_notes_beyond_the_cap_count_as_unread_and_copies_as_read(target, tmp_pat
     assert judged.groupby("patient_id")["inside"].sum().max() == 2
 
 
-def test_shadow_models_have_the_noise_that_was_chosen_for_a_limit_and_not_the_limit(target, tmp_path, monkeypatch):
+def test_shadow_models_have_the_noise_that_was_chosen_for_a_limit_and_not_the_limit(
+    smoke_workspace, smoke_specs, tmp_path, monkeypatch
+):
     """They read seven tenths of the notes, on which the limit is not held."""
     limited = PrivacySpec(noise_multiplier=0.9, risk_limit=RiskLimit(caught=0.1, accused=0.01))
-    one = Target(target.spec.model_copy(update={"privacy": limited}), target.corpus, target.tables, dict(target.models))
+    corpus = Workspace(smoke_workspace, shared=()).corpus(smoke_specs["plain"].corpus, store=False)
+    one = Target(smoke_specs["plain"].model_copy(update={"privacy": limited}), corpus, {}, {})
     used: list[PrivacySpec] = []
     monkeypatch.setattr("core.training.trainer.train", lambda lm, notes, training, privacy, **_: used.append(privacy))
-    shadows._train(one, 0, tmp_path, None, lambda: False)
+    with pytest.raises(Cancelled):  # as soon as it is trained
+        shadows._train(one, 0, tmp_path, None, lambda: True)
     assert used == [PrivacySpec(noise_multiplier=0.9)]
 
 
