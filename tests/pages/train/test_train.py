@@ -24,7 +24,7 @@ from core.training.accounting.risk import achieved
 from core.training.plan import plan
 from pages.parts.common.phi_text import literal
 from pages.parts.jobs.sentences import stage_in_words, title
-from pages.parts.train.preview import preview
+from pages.parts.train.preview import Preview, preview
 from tests.pages.visit import said, visit
 
 opened = partial(visit, "train")
@@ -265,6 +265,15 @@ def test_of_a_run_planned_by_gdp_figure_and_curve_are_its_guarantee():
     assert coming.epsilon == pytest.approx(9.22, abs=0.01) and coming.curve[1][-1] == pytest.approx(coming.epsilon)
     none = preview(PrivacySpec(noise_multiplier=1e-20), training, notes=3_000, patients=300)
     assert (none.counted_by, none.answered_by) == ("rdp", "rdp")
+
+
+def test_an_epsilon_is_rounded_up_as_a_promise(data, monkeypatch):
+    """5.003 is not a promise of 5: not in the figure, nor in the sentence below it."""
+    coming = Preview(10, (), 0.9, 0.1, 5.003, 1e-5, counted_by="prv", curve=((1, 10), (1.0, 5.003)))
+    monkeypatch.setattr("pages.parts.train.preview.preview", lambda *_, **__: coming)
+    app = opened(epsilon="5", **TINY)
+    assert figures(app)["ε per note"] == "5.01"
+    assert any(caption.value.startswith("ε = 5.01 per note") for caption in app.caption)
 
 
 def test_gdp_is_said_to_have_planned_and_prv_to_have_counted(data):
