@@ -24,7 +24,7 @@ def promised_text(epsilon: float) -> str:
 
 
 def proved_text(epsilon: float) -> str:
-    """A proven lower bound on ε with three digits, rounded down: `2.74` for 2.746."""
+    """A proven lower bound on ε, or one that may still be spent, with three digits, rounded down: `2.74` for 2.746."""
     return _three_digits(epsilon, lambda value: math.floor(value + 1e-6))
 
 
