@@ -11,6 +11,7 @@ import typer
 from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences
 from core.cli.release import Terms, release_run, release_vocabulary
 from core.cli.settings import stored_corpus
+from core.common.formatting import proved_text
 
 if TYPE_CHECKING:
     from core.runs.ledger.choice import Choice
@@ -215,11 +216,12 @@ def _text(cohort: dict[str, Any]) -> str:
         )
         lines += [f"    {reason}" for reason in total["reasons"]]
         if "left" in total:
-            lines.append(f"    of a budget of {total['budget']:g}, these leave {total['left']:.4g}")
+            lines.append(f"    of a budget of {total['budget']:g}, these leave {proved_text(total['left'])}")
         if "one_more_run_like_the_last" in total:
             within = f", for what is released per {unit}" if both else ""
             lines.append(
-                f"    one more run like the last may spend ε = {total['one_more_run_like_the_last']:.4g}{within}"
+                "    one more run like the last may spend ε = "
+                f"{proved_text(total['one_more_run_like_the_last'])}{within}"
             )
     lines += [f"  {one['sentence']}" for one in cohort["together"]]
     return "\n".join(lines)

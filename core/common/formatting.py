@@ -19,19 +19,19 @@ def delta_text(delta: float) -> str:
 
 
 def promised_text(epsilon: float) -> str:
-    """A guaranteed ε with three digits, rounded up: `8` for 7.997, `10.1` for 10.04, `1,235` for 1234.5."""
+    """A guaranteed ε with three digits, rounded up: `8` for 7.997, `10.1` for 10.04, `1,235` for 1234.5, `2.1e+12`."""
     return _three_digits(epsilon, lambda value: math.ceil(value - 1e-6))
 
 
 def proved_text(epsilon: float) -> str:
-    """A proven lower bound on ε with three digits, rounded down: `2.74` for 2.746."""
+    """A proven lower bound on ε, or one that may still be spent, with three digits, rounded down: `2.74` for 2.746."""
     return _three_digits(epsilon, lambda value: math.floor(value + 1e-6))
 
 
 def _three_digits(epsilon: float, whole: Callable[[float], int]) -> str:
     if not 0 < epsilon < math.inf:
         return f"{epsilon:.3g}"
-    if epsilon >= 100:
+    if 100 <= epsilon < 1e9:
         return f"{whole(epsilon):,}"
     step = 10.0 ** (math.floor(math.log10(epsilon)) - 2)
     return f"{whole(epsilon / step) * step:.3g}"

@@ -13,8 +13,9 @@ from typing import Literal
 import pandas as pd
 
 from core.attacks.prompts import PROMPTS
+from core.common.formatting import promised_text
 from core.evaluation import wording
-from core.evaluation.wording import NBSP, epsilon_text, percent
+from core.evaluation.wording import NBSP, percent
 from core.runs.run import Run
 from core.spec import RunSpec
 
@@ -111,21 +112,28 @@ def _distance(own: RunSpec, spec: RunSpec) -> tuple[float, ...]:
     return (spec.training.seed != own.training.seed, away, abs(spec.training.epochs - own.training.epochs))
 
 
-def treatment(spec: RunSpec) -> str:
-    """`with ε = 8 per note`, `without privacy`, `with clipping but without noise`."""
+def treatment(of: Run | RunSpec) -> str:
+    """`with ε = 8 per note`, `without privacy`, `with clipping but without noise`.
+
+    The ε of a run is the one that it guarantees. Before a run is trained, only its target may be known.
+    """
+    spec = of if isinstance(of, RunSpec) else of.spec
     if role(spec) == "noiseless":
         return "with clipping but without noise"
     if role(spec) == "plain":
         return "without privacy"
     if spec.privacy.target_epsilon is None:
         return f"with σ = {spec.privacy.noise_multiplier:.3g} per {spec.privacy.unit}"
-    return f"with ε = {epsilon_text(spec.privacy.target_epsilon)} per {spec.privacy.unit}"
+    if not isinstance(of, RunSpec) and of.epsilon is not None:
+        return f"with ε = {promised_text(of.epsilon)} per {spec.privacy.unit}"
+    name = "ε" if spec.target_is_guaranteed else "target ε"
+    return f"with {name} = {promised_text(spec.privacy.target_epsilon)} per {spec.privacy.unit}"
 
 
-def verdict(own: Found, spec: RunSpec, others: Iterable[tuple[RunSpec, Found]] = ()) -> str:
+def verdict(own: Found, of: Run | RunSpec, others: Iterable[tuple[Run | RunSpec, Found]] = ()) -> str:
     """One or two sentences: how many patients leaked in this run, and in its counterparts with as many texts."""
     names = "was named in full" if own.run.named == 1 else "were named in full"
-    said = f"{_begin(treatment(spec))}, {own.run.text()} training patients {names}."
+    said = f"{_begin(treatment(of))}, {own.run.text()} training patients {names}."
     more = [f"{treatment(one)}: {what.run.text()} ({what.run.interval()})" for one, what in others]
     return said + (f" {_begin('; '.join(more))}." if more else "")
 

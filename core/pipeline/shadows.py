@@ -146,7 +146,8 @@ def _train(target: Target, number: int, folder: Path, on_progress: Progress | No
         lm,
         defended(notes, spec.defence),
         training,
-        spec.privacy.model_copy(update={"noise_source": None}),
+        # The run's noise, but not the limit that it holds: these are fewer notes, and nothing is promised about them.
+        spec.privacy.model_copy(update={"noise_source": None, "risk_limit": None}),
         on_step=lambda event: on_progress(number, event.step, event.steps) if on_progress is not None else None,
         should_stop=stop,
         randomness=PublicSeed(training.seed),

@@ -345,7 +345,8 @@ class RunBuilder:
 def _training_message(spec: RunSpec) -> str:
     how = "without privacy"
     if spec.privacy.target_epsilon is not None:
-        how = f"with differential privacy, ε = {spec.privacy.target_epsilon:g} for one {spec.privacy.unit}"
+        name = "target ε" if spec.privacy.accountant == "gdp" else "ε"  # GDP under-reports: the guarantee is another
+        how = f"with differential privacy, {name} = {spec.privacy.target_epsilon:g} for one {spec.privacy.unit}"
     elif spec.privacy.noise_multiplier is not None:
         how = f"with differential privacy, σ = {spec.privacy.noise_multiplier:g}"
         if spec.privacy.risk_limit is not None:

@@ -25,8 +25,9 @@ def settings(runs: list[Run]) -> pd.DataFrame:
     """One row per run, with the columns of SETTINGS.
 
     `epsilon` is the target ε: ∞ for training without privacy, 0 for the public base model (which contains nothing of
-    the notes). It is missing (NaN) for a run that was given σ instead, or that spent more: on a vocabulary from its
-    notes, or because of a cap on notes (`Run.capped`). `corpus` is the cohort's digest.
+    the notes). It is missing (NaN) for a run that was given σ instead, or whose guarantee is another
+    (`Run.keeps_target`): planned by GDP, with a vocabulary from its notes, or with a cap on notes. `corpus` is the
+    cohort's digest.
     """
     return pd.DataFrame([_row(run) for run in runs], columns=list(SETTINGS))
 
@@ -38,8 +39,7 @@ def _row(run: Run) -> tuple:
     elif not privacy.private:
         epsilon = math.inf
     else:
-        asked = privacy.target_epsilon
-        epsilon = asked if asked is not None and spec.vocabulary is None and not run.capped else math.nan
+        epsilon = privacy.target_epsilon if privacy.target_epsilon is not None and run.keeps_target else math.nan
     return (
         run.id,
         run.shipped,

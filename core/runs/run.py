@@ -187,6 +187,23 @@ class Run:
         return was_capped(self.folder, self.spec, self.schema)
 
     @property
+    def keeps_target(self) -> bool:
+        """Whether the run guarantees exactly the target ε it was asked for."""
+        return self.spec.target_is_guaranteed and not self.capped
+
+    @cached_property
+    def epsilon(self) -> float | None:
+        """The ε that a private run guarantees as a whole; None without privacy.
+
+        The target if the run keeps it, so that the accountants are not loaded; else what its mechanism gives, which is
+        more for most runs planned by GDP, with a vocabulary from the notes, or with a cap. Raises RunBroken.
+        """
+        if self.keeps_target:
+            return self.spec.privacy.target_epsilon
+        mechanism = self.privacy
+        return None if mechanism is None else mechanism.epsilon()
+
+    @property
     def note_cap(self) -> int | None:
         """Largest number of notes of one patient that this run's training read; None means all."""
         return self.spec.training.max_notes_per_patient if self.capped else self.spec.note_cap

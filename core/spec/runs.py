@@ -133,6 +133,15 @@ class RunSpec(Spec):
         return self.privacy.private and (self.corpus.imported is not None or self.privacy.noise_source is not None)
 
     @property
+    def target_is_guaranteed(self) -> bool:
+        """True if the run's target ε is what it guarantees; `Run.epsilon` knows the ε of a finished run.
+
+        Not with GDP, which chooses too little noise for most ε, nor with a vocabulary from the notes, which costs more.
+        """
+        privacy = self.privacy
+        return privacy.target_epsilon is not None and privacy.accountant != "gdp" and self.vocabulary is None
+
+    @property
     def run_id(self) -> str:
         """Name of the run's folder, for example `gpt2-3f2a9c01d4e7`."""
         return f"{self.model.kind}-{self.digest()}"
@@ -164,8 +173,14 @@ class RunSpec(Spec):
         return self.defence is not None or self.without is not None
 
     def retrained_spec(self, *patients: str) -> RunSpec:
-        """The same training, with the same settings and seed, that never reads the notes of these members."""
-        return RunSpec.model_validate({**self.model_dump(), "without": (*(self.without or ()), *patients)})
+        """The same training, with the same settings and seed, that never reads the notes of these members.
+
+        A noise that was chosen for a limit on the attacker stays as it is. The limit goes: it was held on all notes,
+        and with fewer of them each is in more steps.
+        """
+        privacy = self.privacy.model_copy(update={"risk_limit": None})
+        left_out = (*(self.without or ()), *patients)
+        return RunSpec.model_validate({**self.model_dump(), "privacy": privacy, "without": left_out})
 
     def clipped_spec(self) -> RunSpec:
         """The control of a private run for its noise: the same notes, steps, batches and clipping, without noise.

@@ -169,6 +169,7 @@ def test_perplexity_is_explained_for_models_that_fill_gaps_too():
         (lambda: promised_text(10.04), "10.1"),
         (lambda: promised_text(0.4991), "0.5"),
         (lambda: promised_text(1234.5), "1,235"),
+        (lambda: promised_text(1.2341e40), "1.24e+40"),
         (lambda: promised_text(0.0), "0"),
         (lambda: promised_text(math.inf), "inf"),
         (lambda: proved_text(2.746), "2.74"),

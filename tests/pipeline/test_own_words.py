@@ -110,7 +110,7 @@ def test_its_promise_is_the_sum_of_both(private, workspace):
     assert f"({promised_text(mechanism.epsilon())}, 0.0011)-differential privacy" in card
     alone = mechanism.training_alone().epsilon()
     assert f"Gaussian noise of scale {mechanism.vocabulary.scale:.4g}" in card
-    assert f"ε = 20 at δ = 10⁻⁴ for these alone, {alone:.3g} for training" in card
+    assert f"ε = 20 at δ = 10⁻⁴ for these alone, {promised_text(alone)} for training" in card
     with pytest.raises(ValueError, match="public seed"):
         Ledger.of(workspace, private.spec.corpus).draft_run(private, "a test")
 

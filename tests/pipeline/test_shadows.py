@@ -21,7 +21,7 @@ from core.pipeline.full_audit import audit, target_of
 from core.pipeline.shadows import FIRST_SEED, folder_name, lira_stability, made, shadow_notes, train_shadows
 from core.runs.events import Cancelled
 from core.runs.store import Workspace
-from core.spec import DefenceSpec, RunSpec, schema
+from core.spec import DefenceSpec, PrivacySpec, RiskLimit, RunSpec, schema
 from core.training.trainer import train
 
 MODELS = 10
@@ -75,6 +75,20 @@ def test_notes_beyond_the_cap_count_as_unread_and_copies_as_read(target, tmp_pat
     assert read == [len(defended(chosen, spec.defence))] and read[0] < len(chosen)
     assert set(judged.loc[judged["inside"], "note_id"]) == set(chosen["note_id"]) & set(judged["note_id"])
     assert judged.groupby("patient_id")["inside"].sum().max() == 2
+
+
+def test_shadow_models_have_the_noise_that_was_chosen_for_a_limit_and_not_the_limit(
+    smoke_workspace, smoke_specs, tmp_path, monkeypatch
+):
+    """They read seven tenths of the notes, on which the limit is not held."""
+    limited = PrivacySpec(noise_multiplier=0.9, risk_limit=RiskLimit(caught=0.1, accused=0.01))
+    corpus = Workspace(smoke_workspace, shared=()).corpus(smoke_specs["plain"].corpus, store=False)
+    one = Target(smoke_specs["plain"].model_copy(update={"privacy": limited}), corpus, {}, {})
+    used: list[PrivacySpec] = []
+    monkeypatch.setattr("core.training.trainer.train", lambda lm, notes, training, privacy, **_: used.append(privacy))
+    with pytest.raises(Cancelled):  # as soon as it is trained
+        shadows._train(one, 0, tmp_path, None, lambda: True)
+    assert used == [PrivacySpec(noise_multiplier=0.9)]
 
 
 def test_a_file_holds_what_its_model_says_of_the_notes(workspace, target):

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from core.spec import PrivacySpec, RiskLimit, TrainingSpec
+from core.spec import PrivacySpec, RiskLimit, RunSpec, TrainingSpec
+from core.training.accounting.risk import noise_for_risk, rate_and_steps
 from core.training.plan import check, plan
 from core.training.weights import learning_rate, trainable
 
@@ -38,6 +39,18 @@ def test_a_noise_that_does_not_hold_its_limit_is_refused_with_the_one_that_does(
     assert plan(held, training, notes=2_925, patients=300).mechanism.noise_multiplier == enough
     with pytest.raises(ValueError, match="does not hold the limit"):  # fewer notes: each is in more steps
         plan(held, training, notes=2_000, patients=300)
+
+
+def test_a_training_without_a_patient_keeps_the_noise_that_was_chosen_for_a_limit_and_not_the_limit() -> None:
+    limit, training = RiskLimit(caught=0.1, accused=0.01), TrainingSpec(batch_size=256, epochs=4)
+    rate, steps = rate_and_steps(training, 2_925)
+    chosen = PrivacySpec(noise_multiplier=noise_for_risk(limit, sample_rate=rate, steps=steps), risk_limit=limit)
+    spec = RunSpec(privacy=chosen, training=training)
+    plan(spec.privacy, spec.training, notes=2_925, patients=300)
+    again = spec.retrained_spec("P1")
+    held = plan(again.privacy, again.training, notes=2_915, patients=299).mechanism
+    assert held.noise_multiplier == chosen.noise_multiplier and again.privacy.risk_limit is None
+    assert again.retrained_spec("P2").privacy == again.privacy  # and a second patient changes nothing more
 
 
 def test_warnings() -> None:

@@ -109,7 +109,8 @@ def sweeps_of(runs: Sequence[Run]) -> list[Sweep]:
 
     These belong to no sweep: base models, runs given a raw σ, runs on defended notes
     (`core.evaluation.defences.side_by_side`) or without some patients, runs with their own vocabulary (another total ε,
-    and other tokens) and runs whose cap on notes cost them the target ε (`Run.capped`).
+    and other tokens) and runs that guarantee another ε than their target: those planned by GDP, and those with a cap
+    on notes (`Run.keeps_target`).
 
     Runs without privacy belong to every sweep of their cohort, model and audit. If they were trained by several
     recipes, the recipe with most runs counts (then the latest), because a curve has one end.
@@ -131,7 +132,7 @@ def _find(runs: Sequence[Run]) -> list[Sweep]:
             clipped[spec.digest()] = run.id
         elif not spec.privacy.private:
             plain[setting][training].append(run)
-        elif spec.privacy.target_epsilon is not None and not run.capped:
+        elif run.keeps_target:
             asked = spec.privacy.model_copy(update={"target_epsilon": None})
             private[(*setting, asked, *_at_eight(spec, training))].append(run)
     settled = {setting: max(recipes.items(), key=lambda item: _weight(item[1])) for setting, recipes in plain.items()}

@@ -106,9 +106,9 @@ def noise_for_risk(limit: RiskLimit, *, sample_rate: float, steps: int) -> float
         value = excess(candidate)
         slope = min(-0.3, max(-10.0, (value - found) / (candidate - at))) if value != found else slope
         at, found = candidate, value
-    sigma = _rounded_up(math.exp(at if found <= -SPARE else high))
+    sigma = rounded_up(math.exp(at if found <= -SPARE else high))
     while _share(limit, sigma, sample_rate, steps) > allowed(limit) * (1 - 1e-9):  # another σ has another grid
-        sigma = _rounded_up(sigma * (1 + TIGHT / 5))
+        sigma = rounded_up(sigma * (1 + TIGHT / 5))
     return sigma
 
 
@@ -180,7 +180,7 @@ def _guess(mu: float, rate: float, steps: int) -> float:
     return -0.5 * math.log(math.log1p((mu / rate) ** 2 / steps))
 
 
-def _rounded_up(sigma: float) -> float:
+def rounded_up(sigma: float) -> float:
     """The next number of five digits that is not below σ."""
     unit = 10.0 ** (math.floor(math.log10(sigma)) - 4)
     return float(f"{math.ceil(sigma / unit - 1e-9) * unit:.5g}")

@@ -318,7 +318,7 @@ def _job_row(job: Job) -> None:
 def _run_row(run: Run, family: str | None) -> None:
     with st.container(horizontal=True, vertical_alignment="center", border=True):
         _badge("done")
-        st.markdown(literal(title(run.spec)), width="stretch")
+        st.markdown(literal(title(run)), width="stretch")
         if run.status.finished:
             st.caption(time.strftime("%d %b %H:%M", time.localtime(run.status.finished)), width="content")
         _watch_button(run.id)

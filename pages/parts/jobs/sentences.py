@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from core.common.formatting import epochs_text
+from core.common.formatting import epochs_text, promised_text
 from core.jobs.stage_times import CONTROL, stage_key
 from core.runs.progress import Progress
+from core.runs.run import Run
 from core.spec import RunSpec
 from pages.parts.common import chart_style
 from pages.parts.common.durations import time_left, whole_left
@@ -17,13 +18,19 @@ if TYPE_CHECKING:
     from core.jobs.engine import Job
 
 
-def title(spec: RunSpec) -> str:
-    """A run in words: model, privacy with its unit, cohort, epochs, seed."""
+def title(of: Run | RunSpec) -> str:
+    """A run in words: model, privacy with its unit, cohort, epochs, seed.
+
+    The ε of a finished run is the one that it guarantees. Before, only its target may be known.
+    """
+    spec = of if isinstance(of, RunSpec) else of.spec
     privacy = spec.privacy
     if spec.is_base:
         treatment = "public model, no training"
     elif privacy.target_epsilon is not None:
-        treatment = f"ε = {privacy.target_epsilon:g} per {privacy.unit}"
+        known = None if isinstance(of, RunSpec) else of.epsilon
+        name = "target ε" if known is None and not spec.target_is_guaranteed else "ε"
+        treatment = f"{name} = {promised_text(known or privacy.target_epsilon)} per {privacy.unit}"
     elif privacy.noise_multiplier is not None:
         treatment = f"σ = {privacy.noise_multiplier:g} per {privacy.unit}"
         if privacy.risk_limit is not None:

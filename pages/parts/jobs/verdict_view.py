@@ -31,7 +31,7 @@ def show(run_id: str, family: str | None) -> None:
         return
     beside = verdict.counterparts(run, owner.workspace().runs())
     others = [(other, found) for other in beside.values() if (found := _found(other)) is not None]
-    said = verdict.verdict(own, run.spec, [(other.spec, found) for other, found in others])
+    said = verdict.verdict(own, run, others)
     st.markdown(f"**{said}**")
     st.markdown(
         f"Tried: {own.texts:,} texts, after 14 prompts that name nobody. {own.run.interval().capitalize()}. "
@@ -96,7 +96,7 @@ def _points(figure: go.Figure, name: str, colour: str, places: list[tuple[float,
 
 
 def _label(run: Run, *, mine: bool) -> str:
-    words = verdict.treatment(run.spec).removeprefix("with ")
+    words = verdict.treatment(run).removeprefix("with ")
     return chart_style.wrapped(f"{words} (this run)" if mine else words, 18)
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.common.formatting import promised_text
+from core.common.formatting import promised_text, proved_text
 from core.evaluation.wording import epsilon_text
 from core.runs.run import Run
 from core.spec import CorpusSpec, Unit
@@ -229,8 +229,8 @@ def _room(entries: tuple[str, ...], releases: Sequence, found: dict, budget: flo
             st.markdown(f"For one {unit}: no further run fits the budget.")
         else:
             st.markdown(
-                f"For one {unit}: {like}, with σ = {left[1]:.3g} and therefore ε = "
-                f"**{left[0]:.3g}** on its own, keeps {kept} within {budget:g}."
+                f"For one {unit}: {like}, with σ = {left[1]:.5g} and therefore ε = "
+                f"**{proved_text(left[0])}** on its own, keeps {kept} within {budget:g}."
             )
 
 

@@ -223,7 +223,7 @@ def patient(run: Run, attack: str, patient_id: str, *, all_attacks: bool = True)
 
 
 def epsilon(run: Run) -> float:
-    """Target ε of a run, or the total ε if it has a vocabulary from the notes.
+    """ε of a run that was asked for one, as it guarantees it (`Run.epsilon`), vocabulary included.
 
     ∞ without privacy, 0 for the public model, NaN if σ was given instead of ε, and for the same training without noise.
     """
@@ -233,10 +233,10 @@ def epsilon(run: Run) -> float:
         return math.nan  # a control, which must not stand for ordinary training
     if not run.spec.privacy.private:
         return math.inf
-    if run.spec.vocabulary is not None:
-        assert run.privacy is not None  # a private run
-        return run.privacy.epsilon()
-    return math.nan if run.spec.privacy.target_epsilon is None else run.spec.privacy.target_epsilon
+    if run.spec.privacy.target_epsilon is None and run.spec.vocabulary is None:
+        return math.nan
+    assert run.epsilon is not None  # a private run
+    return run.epsilon
 
 
 def other_epsilons(run: Run, runs: Sequence[Run]) -> list[Run]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from core.evaluation.wording import epsilon_text
+from core.common.formatting import promised_text
 from core.jobs.trained import TrainedRun, trained_runs
 from core.runs.listing import OfRuns
 from core.runs.run import Run
@@ -31,21 +31,14 @@ def privacy_label(run: Run) -> str:
     if not privacy.private:
         clipped = run.spec.training.clip_norm is not None
         return "same training without noise (no privacy)" if clipped else "no privacy"
-    if run.spec.vocabulary is not None:
-        return f"ε = {_total_epsilon(str(run.folder), run):.3g} per {privacy.unit} · DP, vocabulary included"
-    if privacy.target_epsilon is not None:
-        return f"ε = {epsilon_text(privacy.target_epsilon)} per {privacy.unit} · DP"
+    if run.spec.vocabulary is not None or privacy.target_epsilon is not None:
+        assert run.epsilon is not None  # a private run
+        words = "" if run.spec.vocabulary is None else ", vocabulary included"
+        return f"ε = {promised_text(run.epsilon)} per {privacy.unit} · DP{words}"
     spent = _epsilon_spent(run)
-    epsilon = "ε not recorded" if spent is None else f"ε = {spent:.3g} per {privacy.unit}"
+    epsilon = "ε not recorded" if spent is None else f"ε = {promised_text(spent)} per {privacy.unit}"
     limit = "" if privacy.risk_limit is None else f", {privacy.risk_limit.label}"
     return f"{epsilon} · DP, σ = {privacy.noise_multiplier:.3g}{limit}"
-
-
-@resources.cached_data(max_entries=128, show_spinner=False)
-def _total_epsilon(folder: str, _run: Run) -> float:
-    """ε of training and vocabulary together; it never changes for a finished run."""
-    assert _run.privacy is not None  # asked of private runs
-    return _run.privacy.epsilon()
 
 
 def _epsilon_spent(run: Run) -> float | None:

@@ -40,7 +40,8 @@ class Preview:
     epsilon: float | None = None
     delta: float | None = None
     mechanism: str | None = None  # the whole mechanism as JSON
-    answered_by: str | None = None  # the accountant that gave ε, if it is not the chosen one
+    counted_by: str | None = None  # the accountant that gave ε
+    answered_by: str | None = None  # the same, if it had to stand in for the one that should have given it
     curve: tuple[tuple[int, ...], tuple[float, ...]] | None = None
 
 
@@ -76,7 +77,7 @@ def preview(
         sample_rate=mechanism.sample_rate,
         steps=mechanism.steps,
         delta=mechanism.delta,
-        accountant=mechanism.accountant,
+        accountant=mechanism.counted_by,
     )
     return Preview(
         steps=planned.steps,
@@ -86,7 +87,8 @@ def preview(
         epsilon=spent,
         delta=whole.delta,
         mechanism=whole.to_json(),
-        answered_by=None if answered_by == privacy.accountant else answered_by,
+        counted_by=answered_by,
+        answered_by=None if answered_by == mechanism.counted_by else answered_by,
         curve=(tuple(counts.tolist()), tuple(values.tolist())),
     )
 
@@ -116,16 +118,17 @@ def show_preview(spec: RunSpec, coming: Preview, *, most_notes: int) -> None:
             "steps", f"{coming.steps:,}", help=None if privacy.private else "Approximate: long notes are split in two."
         )
         if privacy.private:
-            assert coming.sample_rate is not None  # a private run has everything
+            assert coming.sample_rate is not None and coming.epsilon is not None  # a private run has everything
             st.metric("noise σ", f"{coming.sigma:.3g}")
             st.metric(f"{privacy.unit}s per step", f"{100 * coming.sample_rate:.1f}{NBSP}%")
-            st.metric(f"ε per {privacy.unit}", f"{coming.epsilon:.3g}")
+            st.metric(f"ε per {privacy.unit}", promised_text(coming.epsilon))
     if privacy.private:
-        counted = coming.answered_by or privacy.accountant
-        assert coming.delta is not None  # a private run has everything
+        assert coming.epsilon is not None and coming.delta is not None and coming.counted_by  # a private run has all
+        by_gdp = privacy.accountant == "gdp" and privacy.target_epsilon is not None
+        planned = f" GDP chose the noise, for ε = {privacy.target_epsilon:g}." if by_gdp else ""
         st.caption(
-            f"ε = {coming.epsilon:.3g} per {privacy.unit} at δ = {delta_text(coming.delta)}, "
-            f"computed by {counted.upper()}."
+            f"ε = {promised_text(coming.epsilon)} per {privacy.unit} at δ = {delta_text(coming.delta)}, "
+            f"computed by {coming.counted_by.upper()}.{planned}"
             + ("" if spec.secret_noise else f" {REPRODUCIBLE[0].upper()}{REPRODUCIBLE[1:]}.")
         )
     if spec.vocabulary is not None:
@@ -135,8 +138,8 @@ def show_preview(spec: RunSpec, coming: Preview, *, most_notes: int) -> None:
     if not privacy.private:
         return
     if coming.answered_by:
-        st.warning(
-            f"The {privacy.accountant.upper()} accountant has no result here. ε is from {coming.answered_by.upper()}.",
+        st.warning(  # only PRV can lack a result: it also counts what GDP planned
+            f"The PRV accountant has no result here. ε is from {coming.answered_by.upper()}.",
             icon=":material/warning:",
         )
     if privacy.risk_limit is not None:
@@ -148,11 +151,11 @@ def show_preview(spec: RunSpec, coming: Preview, *, most_notes: int) -> None:
 
 
 def _curve(coming: Preview, privacy: PrivacySpec) -> None:
-    assert coming.curve is not None  # a private run has everything
+    assert coming.curve is not None and coming.epsilon is not None  # a private run has everything
     data = pd.DataFrame({"step": coming.curve[0], "epsilon": coming.curve[1]})
     if not data["epsilon"].map(math.isfinite).all() or data["epsilon"].max() > PROMISES_NOTHING:
         st.warning(
-            f"With σ = {coming.sigma:g} there is almost no noise: ε = {coming.epsilon:.3g} guarantees nothing.",
+            f"With σ = {coming.sigma:g} there is almost no noise: ε = {promised_text(coming.epsilon)} guarantees nothing.",
             icon=":material/warning:",
         )
         return
@@ -173,7 +176,7 @@ def _curve(coming: Preview, privacy: PrivacySpec) -> None:
         margin={"t": 10, "b": 10, "l": 10, "r": 10},
     )
     chart_style.show(
-        figure, key="expected-epsilon", alt=f"Expected ε against steps, ending at {coming.curve[1][-1]:.3g}"
+        figure, key="expected-epsilon", alt=f"Expected ε against steps, ending at {promised_text(coming.curve[1][-1])}"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from core.common.formatting import delta_text
+from core.common.formatting import delta_text, promised_text
 from core.spec import ModelKind, PrivacySpec, RunSpec, VocabularySpec
 from pages.parts.common.query_params import KEEP
 
@@ -57,10 +57,11 @@ def words_sentence(spec: RunSpec, training_epsilon: float | None) -> str:
         return "Every word of the notes counts, without noise: the word list may contain patients' names."
     from core.models.word_noise import WordNoise
 
+    assert training_epsilon is not None  # words with an ε are of private runs only
     noise, unit = WordNoise.planned(words), spec.privacy.unit
     return (
         f"Of this, the vocabulary spends ε = {words.epsilon:g} at δ = {delta_text(words.delta)} and training "
-        f"{training_epsilon:.3g} at δ = {delta_text(spec.privacy.delta)}. A word enters the list if about "
+        f"{promised_text(training_epsilon)} at δ = {delta_text(spec.privacy.delta)}. A word enters the list if about "
         f"{noise.threshold:,.0f} {unit}s or more contribute it; the noise on that count has a scale of "
         f"{noise.scale:.3g}."
     )

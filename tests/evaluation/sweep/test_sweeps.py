@@ -11,11 +11,11 @@ from core.runs.run import Run
 from core.spec import AuditSpec, CorpusSpec, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, VocabularySpec, recipe
 
 
-def run(*, epsilon=None, sigma=None, finished=0.0, kind="gpt2", corpus_seed=0, unit="note", **training) -> Run:
+def run(*, epsilon=None, sigma=None, finished=0.0, kind="gpt2", corpus_seed=0, unit="note", accountant="prv", **training) -> Run:
     spec = RunSpec(
         corpus=CorpusSpec(seed=corpus_seed),
         model=ModelSpec(kind=kind),
-        privacy=PrivacySpec(target_epsilon=epsilon, noise_multiplier=sigma, unit=unit),
+        privacy=PrivacySpec(target_epsilon=epsilon, noise_multiplier=sigma, unit=unit, accountant=accountant),
         training=TrainingSpec(**training),
         audit=AuditSpec(),
     )
@@ -56,9 +56,11 @@ def test_of_several_recipes_without_privacy_one_counts():
     assert later.id in sweep.run_ids and few.id not in sweep.run_ids
 
 
-def test_base_models_and_raw_sigmas_are_on_no_curve():
-    base, sigma = run(epochs=0), run(sigma=1.0)
-    assert sweeps_of([base, sigma]) == []
+def test_base_models_raw_sigmas_and_runs_planned_by_gdp_are_on_no_curve():
+    """GDP chooses too little noise for most ε: such a run guarantees another ε than the one it would stand at."""
+    base, sigma, gdp = run(epochs=0), run(sigma=1.0), run(epsilon=8, accountant="gdp")
+    assert sweeps_of([base, sigma, gdp]) == []
+    assert len(sweeps_of([run(epsilon=8, accountant="rdp"), gdp])) == 1
 
 
 def test_the_largest_family_comes_first():

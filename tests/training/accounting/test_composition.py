@@ -97,6 +97,15 @@ def test_no_bound_is_an_advantage_of_one():
     assert advantage([mechanism(0.005)]) == 1.0
 
 
+@pytest.mark.parametrize("budget", [8.3, 14.0])
+def test_the_noise_of_a_further_run_keeps_the_budget_as_it_is_printed(budget):
+    """At 14 the least σ is 0.62016. Printed as 0.62 it would end at 14.002."""
+    run = Mechanism(unit="note", noise_multiplier=0.7493, sample_rate=0.0875, steps=46, delta=1e-5, max_grad_norm=1)
+    more = room([run], run, budget, 1e-5)
+    printed = more.model_copy(update={"noise_multiplier": float(f"{more.noise_multiplier:.5g}")})
+    assert printed == more and 0.99 * budget < composed_epsilon([run, printed], 1e-5)[0] <= budget
+
+
 def test_room_fills_the_budget_and_never_exceeds_it():
     spent, like = [mechanism(2.0)], mechanism(2.0, steps=3)
     more = room(spent, like, 4.0, 1e-5)
