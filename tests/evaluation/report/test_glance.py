@@ -16,6 +16,7 @@ from core.evaluation.report.decision import Decision, read
 from core.evaluation.report.facts import build
 from core.evaluation.report.glance import Subject, conditions, facts, still_open, subject_of, verdict
 from core.evaluation.report.html import part, render
+from core.evaluation.report.label import essentials, label, rows
 from core.evaluation.report.tables import membership_by_note
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.intervals import best_of
@@ -168,6 +169,23 @@ def test_a_public_seed_is_never_told_as_a_guarantee(runs, report):
     assert told["guarantee"].startswith("Nothing. Its noise came from a public seed")
     assert told["guesses"].startswith("If its noise were secret") and told["many_notes"].startswith("If its noise")
     assert "Not as a private model" in conditions(public, Decision())[0]
+
+
+def test_an_alarm_reaches_every_fact_about_the_guarantee_and_the_conditions(runs, report):
+    """Nothing on the page may promise what an attack contradicts, nor say how to release the model."""
+    made = with_bound(subject(runs, report, 1), alarm=True, epsilon=9.5)
+    assert made.protected and not made.holds
+    told = {one["key"]: one["answer"] for one in facts(made, report.facts["cohort"], report.facts["promised"])}
+    assert told["guarantee"].startswith("Nothing. An attack proves more than the guarantee allows")
+    assert all(told[key].startswith("If no attack contradicted its guarantee, ") for key in ("guesses", "many_notes"))
+    lines = conditions(made, Decision(access="api"))
+    assert lines[0].startswith("None: do not release it.") and not any("ledger" in line for line in lines)
+    found = label(made)
+    line = dict(essentials(found, alarmed=True))
+    assert not found["promised"] and rows(found, alarmed=True)[0][2] == line["status"] == "contradicted by an attack"
+    assert line["noise"] == "noise from a secret key", "that is still so"
+    page = render(replace(report, facts=report.facts | {"subject": report.facts["subject"] | {"verdict": "alarm"}}))
+    assert page.count("contradicted by an attack") == 2, "in the line of the first page and in the label's table"
 
 
 def test_a_guarantee_per_patient_holds_for_all_notes(runs, report):
