@@ -32,7 +32,7 @@ from core.evaluation.wording import (
     planted_sentence,
     right_of_100,
 )
-from core.runs.facts import FLOATING_POINT, neighbours
+from core.runs.facts import FLOATING_POINT, UNKNOWN, neighbours
 from core.runs.ledger.totals import EMPTY
 from core.runs.run import Run
 from core.training.accounting.composition import has_advantage
@@ -157,7 +157,7 @@ def verdict(subject: Subject) -> tuple[str, str]:
     if tells:
         said = "Guaranteed, and yet an attack can tell its patients apart from others more often than chance."
         return "recognised", said
-    if leak is None:
+    if leak is None or not leak["verdict"]:
         return "guaranteed", "Guaranteed, and no attack that was run contradicts it. What it writes was not measured."
     return (
         "guaranteed",
@@ -368,8 +368,13 @@ def still_open(subject: Subject, decision: Decision, *, audited: bool, recommend
             f"{prove_command(subject.run.id)} sees every step."
         )
     tested = subject.rows("hipaa")
-    untested = [one for one in tested if one["tested"] == "no"]
-    found.append(f"{len(untested)} of HIPAA’s 18 identifiers were not looked for: they are no field of a record.")
+    untested = [one["note"] for one in tested if one["tested"] == "no"]
+    unknown = untested.count(UNKNOWN)
+    found.append(
+        f"{len(untested) - unknown} of HIPAA’s 18 identifiers were not looked for: they are no field of a record."
+    )
+    if unknown:
+        found.append(f"{unknown} of them were not looked for: no patient’s value is known that could be searched for.")
     if not recommended:
         found.append("Your limits for risk and usefulness: none were given, so nothing is recommended.")
     if missing := decision.missing():

@@ -20,6 +20,7 @@ from core.evaluation.report.label import essentials, label, rows
 from core.evaluation.report.tables import membership_by_note
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.intervals import best_of
+from core.runs.facts import UNKNOWN
 from core.runs.store import Workspace
 
 NASTY = "<script>alert('x')</script>"
@@ -284,6 +285,24 @@ def test_guesses_that_round_to_all_are_not_called_uncomputed(runs, report):
     tiny = dp.run.privacy.model_copy(update={"noise_multiplier": 1e-6})
     hopeless = replace(dp, run=SimpleNamespace(id=dp.run.id, spec=dp.run.spec, privacy=tiny, note_cap=None))
     assert "no bound could be computed" in answer(hopeless)
+
+
+def test_what_was_not_looked_for_is_not_called_absent(runs, report):
+    """Uploaded patients of whom no value is known: neither a leak nor its absence was measured."""
+    made = attacked(with_bound(subject(runs, report, 1)), 0.4, 0.6)
+    controls, hipaa = made.tables["controls"], made.tables["hipaa"].copy()
+    hipaa.loc[hipaa["number"] <= 2, ["tested", "note"]] = ["no", UNKNOWN]
+    unmeasured = controls[controls["metric"] != "direct_patients"]
+    alone = controls.assign(verdict=controls["verdict"].where(controls["metric"] != "direct_patients", ""))
+    for frame in (unmeasured, alone):
+        told = verdict(replace(made, tables={**made.tables, "controls": frame}))
+        assert told[0] == "guaranteed" and told[1].endswith("What it writes was not measured.")
+    lines = still_open(
+        replace(made, tables={**made.tables, "hipaa": hipaa}), Decision(), audited=True, recommended=True
+    )
+    counted = [line for line in lines if "were not looked for" in line]
+    fields = len(made.rows("hipaa", tested="no")) - 2
+    assert counted[0].startswith(f"{fields} of HIPAA") and counted[1].startswith("2 of them")
 
 
 def test_nan_is_no_number_of_the_first_page(runs, report):
