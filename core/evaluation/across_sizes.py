@@ -16,7 +16,7 @@ from core.evaluation.membership.strongest_attack import interval_of
 from core.evaluation.membership.units import units
 from core.evaluation.stats.bootstrap import Interval, weighted_share
 from core.evaluation.stats.intervals import proportion_interval
-from core.evaluation.summary import SPLIT_OF_ARM, Row, RunTables, scale_to_pool
+from core.evaluation.summary import SPLIT_OF_ARM, Row, RunTables, pools, scale_to_pool
 
 BITS, PATIENT_AUC, NAMED_TEXTS = "bits_per_character", "auc_loss_patients", "texts_with_name"
 
@@ -50,9 +50,7 @@ def patient_auc(run: RunTables) -> Iterator[Row]:
 
 def texts_with_name(run: RunTables) -> Iterator[Row]:
     """`named_texts` of a run."""
-    splits = run.corpus.patients["split"].value_counts()
-    pool = {arm: int(splits.get(split, 0)) for arm, split in SPLIT_OF_ARM.items()}
-    yield from named_texts(run.generations, run.hits, pool)
+    yield from named_texts(run.generations, run.hits, pools(run.corpus, ("full_name",)))
 
 
 def named_texts(generations: pd.DataFrame, hits: pd.DataFrame, pool: Mapping[str, int]) -> Iterator[Row]:
@@ -63,7 +61,7 @@ def named_texts(generations: pd.DataFrame, hits: pd.DataFrame, pool: Mapping[str
     Args:
         generations: the texts.
         hits: what was found in them.
-        pool: number of patients of the arms `run` and `heldout`; without one of them there is no row.
+        pool: number of patients of the arms `run` and `heldout` with a known name; without one of them no row.
     """
     texts = len(generations)
     names = hits[(hits["rule"] == "value") & (hits["field"] == "full_name")]

@@ -8,7 +8,7 @@ every figure in `core.evaluation.registry`; most of these functions are below. d
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +41,8 @@ from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.stats.roc import says_member
 from core.models.shipped_bases import word_list
 from core.phi.fields import DIRECT, FIELDS
+from core.phi.old_rule import OLD_RULE_FIELDS
+from core.phi.patterns import forms
 from core.runs.tables import ADDED, UTILITY
 from core.spec import CLINICAL, AuditSpec
 
@@ -204,20 +206,44 @@ def extraction(run: RunTables) -> Iterator[Row]:
 
 
 def extraction_rows(generations: pd.DataFrame, hits: pd.DataFrame, corpus: Corpus) -> Iterator[Row]:
-    """What was generated about whom, arms `run` and `heldout`: shares of patients by field, of attempts with a leak."""
+    """What was generated about whom, arms `run` and `heldout`: shares of patients by field, of attempts with a leak.
+
+    Only patients with a value that can be searched for are counted (`pools`). An arm without any has no row: nothing
+    was looked for, which is no 0 %.
+    """
     by_value, by_old_rule = hits[hits["rule"] == "value"], hits[hits["rule"] == "old"]
-    pool = {arm: int((corpus.patients["split"] == split).sum()) for arm, split in SPLIT_OF_ARM.items()}
+    whose = "patients" if corpus.spec is None or corpus.spec.imported is None else "patients with a known value"
     groups = [("full_name_patients", ("full_name",)), ("direct_patients", DIRECT)]
     groups += [(f"field_patients:{field.name}", (field.name,)) for field in FIELDS if field.role != "physical"]
     for metric, fields in groups:
         found = by_value[by_value["field"].isin(fields)]
-        for arm, split in SPLIT_OF_ARM.items():
-            named = found.loc[found["split"] == split, "patient_id"].nunique()
-            yield _share(metric, arm, named, pool[arm], f"of {split} patients; {len(generations):,} generations")
-    yield from attempts_with_leak(by_value[by_value["field"].isin(DIRECT)], len(generations), pool)
+        for arm, patients in pools(corpus, fields).items():
+            if patients:
+                split = SPLIT_OF_ARM[arm]
+                named = found.loc[found["split"] == split, "patient_id"].nunique()
+                yield _share(metric, arm, named, patients, f"of {split} {whose}; {len(generations):,} generations")
+    yield from attempts_with_leak(by_value[by_value["field"].isin(DIRECT)], len(generations), pools(corpus, DIRECT))
+    recorded = corpus.patients[list(OLD_RULE_FIELDS)].notna().any(axis=1)
     for arm, split in SPLIT_OF_ARM.items():
+        if not recorded[corpus.patients["split"] == split].any():
+            continue
         caught = by_old_rule.loc[by_old_rule["split"] == split, "generation_id"].nunique()
         yield _share("old_rule_attempts", arm, caught, len(generations), f"each against one {split} patient's record")
+
+
+def pools(corpus: Corpus, fields: Collection[str]) -> dict[str, int]:
+    """Number of patients of the arms `run` and `heldout` who have a value of one of `fields` that can be searched for.
+
+    In a synthetic cohort these are all of them. Imported patients may have no record, or one word of a name.
+    """
+    patients = corpus.patients
+    if corpus.spec is None or corpus.spec.imported is None:
+        found = np.ones(len(patients), dtype=bool)
+    else:
+        found = np.zeros(len(patients), dtype=bool)
+        for field in fields:
+            found |= [isinstance(value, str) and bool(forms(field, value)[1]) for value in patients[field]]
+    return {arm: int((found & (patients["split"] == split)).sum()) for arm, split in SPLIT_OF_ARM.items()}
 
 
 def attempts_with_leak(direct: pd.DataFrame, generations: int, pool: Mapping[str, int]) -> Iterator[Row]:
@@ -233,12 +259,16 @@ def attempts_with_leak(direct: pd.DataFrame, generations: int, pool: Mapping[str
         pool: number of patients of the arms `run` and `heldout`.
 
     Yields:
-        `attempts_with_leak` of both arms, and the uncorrected control.
+        `attempts_with_leak` of both arms, and the uncorrected control; no row of an arm without patients.
     """
     counts = {
         arm: direct.loc[direct["split"] == split, "generation_id"].nunique() for arm, split in SPLIT_OF_ARM.items()
     }
+    if not pool["run"]:
+        return
     yield _share("attempts_with_leak", "run", counts["run"], generations, "generations")
+    if not pool["heldout"]:
+        return
     raw = _share("attempts_with_leak_uncorrected", "heldout", counts["heldout"], generations, "generations")
     ratio = pool["run"] / pool["heldout"]
     value, low, high = (scale_to_pool(share, ratio) for share in (raw.value, raw.low, raw.high))

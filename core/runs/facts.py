@@ -37,6 +37,7 @@ PARTLY = {
 }
 CODES = 18  # any other unique number: the planted canaries represent it
 ABSENT = "not among the fields of a record: not tested"
+UNKNOWN = "no patient’s value is known that could be searched for: not tested"
 FOLLOWS_FROM_A_SEED = (
     "Its noise follows from the training seed, which is among its settings: anyone can generate the noise again and "
     "subtract it. Train with secret noise to get a promise."
@@ -206,8 +207,9 @@ def _cap_sentence(spec: RunSpec, mechanism: Mechanism) -> str:
 def hipaa_rows(metrics: pd.DataFrame) -> list[dict[str, Any]]:
     """HIPAA's 18 identifiers (PrivAI-Leak report), each with what was tested and what was found.
 
-    `tested` is yes, partly or no. If it was tested, `value`, `low` and `high` are the share of member patients for whom
-    the value was written, and `control` (with its interval) is the same for held-out patients.
+    `tested` is yes, partly or no: also if no patient has a value to search for. If it was tested, `value`, `low` and
+    `high` are the share of member patients for whom the value was written, and `control` (with its interval) is the
+    same for held-out patients.
     """
     at = metrics.set_index(["metric", "arm"])
     rows: list[dict[str, Any]] = []
@@ -222,6 +224,8 @@ def hipaa_rows(metrics: pd.DataFrame) -> list[dict[str, Any]]:
                 for end in ("value", "low", "high"):
                     label = "control" if prefix and end == "value" else f"{prefix}{end}"
                     row[label] = None if found is None else float(found[end])
+        elif field is not None:
+            row["note"] = UNKNOWN
         elif number == CODES and metrics["metric"].str.startswith("exposure:").any():
             row |= {"tested": "partly", "note": "planted canaries stand for such codes: see their exposure"}
         rows.append(row)

@@ -1,18 +1,22 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from core.corpus.synthetic.hospital import build
+from core.corpus.tables import Corpus
 from core.evaluation.registry import explain
 from core.evaluation.stats.intervals import mean_interval, proportion_interval
 from core.evaluation.stats.roc import privacy_leakage, roc, says_member
 from core.evaluation.summary import METRIC_COLUMNS, scale_to_pool, summarise
+from core.phi.fields import FIELDS
+from core.runs.facts import ABSENT, UNKNOWN, hipaa_rows
 from core.runs.tables import SCHEMAS, write_table
-from core.spec import CORPUS_PRESETS, AuditSpec
+from core.spec import CORPUS_PRESETS, AuditSpec, CorpusSpec
 
 AUDIT = AuditSpec(bootstrap=200)
 MEMBERS, HELDOUT = 17, 7  # patients of the smoke cohort
@@ -132,6 +136,49 @@ def test_attempts_have_a_control_of_their_own_size(metrics):
     assert corrected["high"] == pytest.approx(scale_to_pool(high, MEMBERS / HELDOUT))
     assert row(metrics, "old_rule_attempts")["value"] == pytest.approx(0.2)
     assert row(metrics, "old_rule_attempts", "heldout")["value"] == pytest.approx(0.1)
+
+
+EXTRACTED = ("full_name_patients", "direct_patients", "field_patients", "texts_with_name", "attempts_with_leak")
+
+
+def imported(corpus, *, named: int, heldout: int) -> Corpus:
+    """The cohort as if imported, where only the first members and held-out patients have a name, and no other value."""
+    known = {*ids(corpus, "member")[:named], *ids(corpus, "heldout")[:heldout]}
+    patients = corpus.patients.copy()
+    patients[[field.name for field in FIELDS]] = None
+    names = corpus.patients["full_name"].where(patients["patient_id"].isin(known))
+    one_word = names.fillna(corpus.patients["full_name"].str.split().str[0])  # of the others, which identifies nobody
+    return replace(corpus, spec=CorpusSpec(imported="0" * 16), patients=patients.assign(full_name=one_word))
+
+
+def test_only_patients_whose_value_is_known_count_as_tried(corpus):
+    found = summarise(tables(corpus), None, corpus=imported(corpus, named=5, heldout=2), audit=AUDIT)
+    assert row(found, "full_name_patients")["value"] == 2 / 5 and row(found, "full_name_patients")["n"] == 5
+    assert row(found, "full_name_patients", "heldout")["value"] == 1 / 2
+    assert "patients with a known value" in row(found, "direct_patients")["note"]
+    leaks = row(found, "attempts_with_leak", "heldout")["value"]
+    assert leaks == pytest.approx(1 - 0.9 ** (5 / 2)), "scaled by the patients whose value is known"
+    assert row(found, "texts_with_name", "heldout")["value"] == pytest.approx(1 - 0.9 ** (5 / 2))
+    assert "field_patients:ssn" not in set(found["metric"]), "nobody's number is known, so none was looked for"
+
+
+def test_patients_without_any_known_value_are_not_measured_rather_than_never_named(corpus):
+    """100 uploaded patients of whom nothing is known were called “none of 100 named”: nobody had looked."""
+    nobody = imported(corpus, named=0, heldout=0)
+    silent = tables(corpus)
+    silent["hits"] = silent["hits"].iloc[:0]
+    found = summarise(silent, silent, corpus=nobody, audit=AUDIT)
+    assert not set(found["metric"].str.partition(":")[0]) & set(EXTRACTED)
+    assert {"auc_loss", "perplexity_heldout", "known_words"} <= set(found["metric"]), "the rest is measured as before"
+    rows = {one["number"]: one for one in hipaa_rows(found)}
+    assert {rows[number]["tested"] for number in range(1, 18)} == {"no"} and rows[1]["note"] == UNKNOWN
+    assert rows[5]["note"] == ABSENT, "a fax number is no field of any record"
+
+
+def test_without_known_held_out_patients_there_is_a_figure_and_no_control(corpus):
+    found = summarise(tables(corpus), None, corpus=imported(corpus, named=5, heldout=0), audit=AUDIT)
+    rows = found[found["metric"].isin(["full_name_patients", "attempts_with_leak"])]
+    assert list(rows["arm"]) == ["run", "run"]
 
 
 def test_the_corrected_control_is_level_when_hits_fall_on_anybody():

@@ -44,7 +44,7 @@ def record(
         "privacy_unit": f"one {unit}",
         "privacy_unit_details": f"Neighbours: {label['neighbours']}. {label['contribution']}",
     }
-    if label["promised"] and not subject.alarmed:
+    if label["promised"]:
         loss["privacy_parameters"] = {"epsilon": label["epsilon"], "delta": label["delta"]}
         loss["privacy_parameters_details"] = (
             f"{guarantee}; μ of Gaussian DP: {mu_text(label)}, for error rates of at least 0.1\u00a0%. "

@@ -32,7 +32,7 @@ from core.evaluation.wording import (
     planted_sentence,
     right_of_100,
 )
-from core.runs.facts import FLOATING_POINT, neighbours
+from core.runs.facts import FLOATING_POINT, UNKNOWN, neighbours
 from core.runs.ledger.totals import EMPTY
 from core.runs.run import Run
 from core.training.accounting.composition import has_advantage
@@ -41,6 +41,7 @@ Row = Mapping[Hashable, Any]
 LEAK = "direct_patients"  # the leak that the verdict is about
 OF_A_KEY = "Its noise came from a secret key, which was destroyed after training."
 OF_A_SEED = "Its noise came from a public seed, so anybody can generate it again and subtract it."
+CONTRADICTED = "An attack proves more than the guarantee allows: there is a bug, or no guarantee."
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,18 @@ class Subject:
         found = (self.bound(), self.curve(), self.planted())
         return any(bound is not None and bool(bound["alarm"]) for bound in found)
 
+    @property
+    def holds(self) -> bool:
+        """Whether the guarantee may be told as one: an ε is promised, and no attack contradicts it."""
+        return self.protected and not self.alarmed
+
+    def supposed(self, said: str) -> str:
+        """A sentence that follows from the guarantee, with the condition on which it is true; unchanged if it holds."""
+        if self.holds:
+            return said
+        condition = "no attack contradicted its guarantee" if self.alarmed else "its noise were secret"
+        return f"If {condition}, {said[0].lower()}{said[1:]}"
+
 
 def subject_of(runs: Sequence[Run], wanted: str | None = None) -> Run:
     """The run that is decided about: the wanted one, else the first private one, those with secret noise before others.
@@ -130,8 +143,7 @@ def verdict(subject: Subject) -> tuple[str, str]:
     if subject.run.spec.is_base:
         return "public", "The public base model: it was trained on none of these notes."
     if subject.alarmed:
-        said = "An attack proves more than the guarantee allows: there is a bug, or no guarantee."
-        return "alarm", f"Do not release. {said}"
+        return "alarm", f"Do not release. {CONTRADICTED}"
     if not subject.model["unit"]:
         found = found or "These attacks found nothing, but that protects nobody. "
         return "unprotected", f"No guarantee. {found}Treat the model like the notes themselves."
@@ -145,7 +157,7 @@ def verdict(subject: Subject) -> tuple[str, str]:
     if tells:
         said = "Guaranteed, and yet an attack can tell its patients apart from others more often than chance."
         return "recognised", said
-    if leak is None:
+    if leak is None or not leak["verdict"]:
         return "guaranteed", "Guaranteed, and no attack that was run contradicts it. What it writes was not measured."
     return (
         "guaranteed",
@@ -197,6 +209,9 @@ def _guarantee(subject: Subject) -> str:
         return "Nothing to guarantee." if subject.run.spec.is_base else "Nothing: trained without differential privacy."
     held = f"ε = {promised_text(model['epsilon'])} at δ = {delta_text(model['delta'])} for one {model['unit']}"
     near = f"neighbours: {neighbours({'neighbouring': model['neighbouring'], 'unit': model['unit']})}"
+    if subject.alarmed:
+        of_noise = OF_A_KEY if subject.protected else OF_A_SEED
+        return f"Nothing. {CONTRADICTED} It was to be {held} ({near}). {of_noise} {FLOATING_POINT}"
     if subject.protected:
         return f"{held} ({near}). {OF_A_KEY} {FLOATING_POINT}"
     return f"Nothing. {OF_A_SEED} If it were secret: {held} ({near}). {FLOATING_POINT}"
@@ -215,9 +230,8 @@ def _guesses(subject: Subject) -> str:
         limit = f"on average {NEARLY_ALL} may be right" if computed else "no bound could be computed"
     if promised == ALL_RIGHT:
         promised = NEARLY_ALL
-    were = "" if subject.protected else "If its noise were secret, of"
-    return (
-        f"{were or 'Of'} 100 guesses whether one {model['unit']} was in the data, {limit} by this run’s exact "
+    return subject.supposed(
+        f"Of 100 guesses whether one {model['unit']} was in the data, {limit} by this run’s exact "
         f"accounting; by (ε, δ) alone {promised}. A coin: 50, if in and out were equally likely."
     )
 
@@ -236,7 +250,7 @@ def _many_notes(subject: Subject) -> str:
         said = "The same guarantee: no patient has more than one training note."
     else:
         said = group_sentence(mechanism, most)
-    return said if subject.protected else f"If its noise were secret, {said[0].lower()}{said[1:]}"
+    return subject.supposed(said)
 
 
 def _membership(subject: Subject, table: str, unit: str) -> str:
@@ -305,6 +319,11 @@ def conditions(subject: Subject, decision: Decision) -> list[str]:
     """What must be true before the model is given to anybody."""
     if subject.run.spec.is_base:
         return ["None from these notes: the model never read them."]
+    if subject.alarmed:
+        return [
+            f"None: do not release it. {CONTRADICTED}",
+            "Until the cause is known, protect the model like the notes.",
+        ]
     if not subject.protected:
         first = (
             "Not outside the group that may read the notes: protect the model like them."
@@ -349,8 +368,13 @@ def still_open(subject: Subject, decision: Decision, *, audited: bool, recommend
             f"{prove_command(subject.run.id)} sees every step."
         )
     tested = subject.rows("hipaa")
-    untested = [one for one in tested if one["tested"] == "no"]
-    found.append(f"{len(untested)} of HIPAA’s 18 identifiers were not looked for: they are no field of a record.")
+    untested = [one["note"] for one in tested if one["tested"] == "no"]
+    unknown = untested.count(UNKNOWN)
+    found.append(
+        f"{len(untested) - unknown} of HIPAA’s 18 identifiers were not looked for: they are no field of a record."
+    )
+    if unknown:
+        found.append(f"{unknown} of them were not looked for: no patient’s value is known that could be searched for.")
     if not recommended:
         found.append("Your limits for risk and usefulness: none were given, so nothing is recommended.")
     if missing := decision.missing():

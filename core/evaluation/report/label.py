@@ -24,6 +24,7 @@ BESIDE = (
     "The losses and the numbers of tokens of each step are exact; they are for those who train, not for recipients."
 )
 SHOWN_ONLY = "shown, not promised"
+REFUTED = "contradicted by an attack"
 ACCOUNTANTS = {
     "prv": "PRV: numerical composition of privacy losses, a certified upper bound",
     "rdp": "RDP: Rényi DP by Opacus, an upper bound",
@@ -36,7 +37,7 @@ def label(subject: Subject) -> dict[str, Any]:
 
     `epsilon`, `delta` and `mu` are those of the whole run, `mu` by `Tradeoff.gaussian_mu`. `curve` has the largest
     true-positive rate (`caught`) at some false-positive rates (`accused`). If `promised` is False but there is a unit,
-    all this would hold if the noise were secret.
+    all this would hold if the noise were secret and no attack proved more than ε allows.
     """
     run, mechanism = subject.run, subject.run.privacy
     if mechanism is None:
@@ -47,7 +48,7 @@ def label(subject: Subject) -> dict[str, Any]:
     if run.spec.corpus.deduplicated is not None:
         not_protected.append(DEDUPLICATED)
     return {
-        "promised": subject.protected,
+        "promised": subject.holds,
         "unit": mechanism.unit,
         "epsilon": held["epsilon"],
         "delta": held["delta"],
@@ -92,16 +93,23 @@ def mu_text(made: Mapping[str, Any]) -> str:
     return "above 6.18" if math.isinf(made["mu"]) else promised_text(made["mu"])
 
 
-def rows(made: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """The label as (key, name, text), in the order in which it is printed; empty without a unit."""
+def _status(made: Mapping[str, Any], alarmed: bool) -> str:
+    """Whether the ε of a label is promised, in words."""
+    if alarmed:
+        return REFUTED
+    return "promised" if made["promised"] else SHOWN_ONLY
+
+
+def rows(made: dict[str, Any], alarmed: bool = False) -> list[tuple[str, str, str]]:
+    """The label as (key, name, text), in the order in which it is printed; empty without a unit.
+
+    `alarmed`: an attack proves more than ε allows (`Subject.alarmed`).
+    """
     if made["unit"] is None:
         return []
+    status = _status(made, alarmed)
     return [
-        (
-            "status",
-            "Status",
-            "promised" if made["promised"] else f"{SHOWN_ONLY}: it would hold if the noise were secret",
-        ),
+        ("status", "Status", status if status != SHOWN_ONLY else f"{status}: it would hold if the noise were secret"),
         ("unit", "Unit of privacy", f"one {made['unit']}"),
         ("epsilon", "ε at δ", f"ε = {promised_text(made['epsilon'])} at δ = {delta_text(made['delta'])}"),
         (
@@ -118,17 +126,17 @@ def rows(made: dict[str, Any]) -> list[tuple[str, str, str]]:
     ]
 
 
-def essentials(made: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The label in one line for the first page: (key of its row, text); empty without a unit."""
+def essentials(made: Mapping[str, Any], alarmed: bool = False) -> list[tuple[str, str]]:
+    """The label in one line for the first page: (key of its row, text); empty without a unit. As `rows`."""
     if made["unit"] is None:
         return []
     return [
-        ("status", "promised" if made["promised"] else SHOWN_ONLY),
+        ("status", _status(made, alarmed)),
         ("unit", f"one {made['unit']}"),
         ("epsilon", f"ε = {promised_text(made['epsilon'])} at δ = {delta_text(made['delta'])}"),
         ("mu", f"μ {'' if math.isinf(made['mu']) else '= '}{mu_text(made)}"),
         ("accountant", f"accountant {made['accountant'].partition(':')[0]}"),
-        ("noise", "noise from a secret key" if made["promised"] else "noise from a public seed"),
+        ("noise", "noise from a secret key" if made["noise"] == OF_A_KEY else "noise from a public seed"),
     ]
 
 

@@ -85,6 +85,8 @@ def found(row: pd.Series, metric: str) -> str:
         return f"{wording.auc_sentence(row['value'])}"
     if metric.startswith("exposure"):
         return f"Planted canaries have {row['value']:.1f} bits of exposure, never planted ones {row['control']:.1f}."
+    if math.isnan(row["value"]) or math.isnan(row["control"]):
+        return "Not measured: no values of training patients, or of held-out ones, are known to search for."
     figures = [row[name] for name in ("value", "low", "high", "control", "control_low", "control_high")]
     return _past_the_filter(*figures) if row["defence"].endswith("filter") else wording.leak_sentence(*figures)
 
@@ -105,6 +107,8 @@ def answer(rows: pd.DataFrame) -> str:
     The filter alone leaves the model as it is, so it is named second if anything else keeps names out.
     """
     known = rows[(rows["metric"] == "full_name_patients") & (rows["seeds"] > 0) & (rows["defence"] != "nothing")]
+    if len(known) and known[["value", "control"]].isna().all().any():
+        return "Not measured: no names of these patients are known to search for."
     safe = known[known["low"] <= known["control_high"]].sort_values("perplexity", kind="stable")
     if safe.empty:
         return "None of those measured so far: each still writes more members' names than its control."

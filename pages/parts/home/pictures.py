@@ -26,7 +26,8 @@ def named(title: str, run: Run | None, style: str, sentence: str) -> str:
     """Pictures 2 and 3: a hundred patients. Filled in are those whose full name the model wrote in its audit."""
     figures = metric(run, "full_name_patients") if run else {}
     if "run" not in figures:
-        return _picture(_people(0, style), title, sentence)
+        unknown = " Whose names it wrote was not measured." if run else ""
+        return _picture(_people(0, style), title, f"{sentence}{unknown}")
     share, low, high = figures["run"]
     control = f"; patients it never saw: {share_html(figures['heldout'][0])}" if "heldout" in figures else ""
     found = f"In the audit, it wrote the full names of <b>{share_html(share)}</b> of its patients "
@@ -45,7 +46,12 @@ def metric(run: Run, name: str) -> dict[str, tuple[float, float, float]]:
 
 
 def patients_of(run: Run) -> int | None:
-    """The number of patients the run was trained on, from its metrics; None if they do not have it."""
+    """The number of patients the run was trained on, from its metrics; None if they do not have it.
+
+    Of imported notes they count only those patients whose name is known.
+    """
+    if run.spec.corpus.imported is not None:
+        return None
     try:
         rows = metrics(run)
     except TableMissing:

@@ -5,21 +5,24 @@ from __future__ import annotations
 import math
 import re
 import shutil
+from dataclasses import replace
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
 from core.common.program import PROGRAM
 from core.evaluation.memorisation.discoverable import by_chance
-from core.evaluation.report.crosswalk.cells import Evidence
+from core.evaluation.report.crosswalk.cells import Cell, Evidence
 from core.evaluation.report.crosswalk.tables import COLUMNS, frameworks
 from core.evaluation.report.decision import Decision
 from core.evaluation.report.facts import build
-from core.evaluation.report.glance import Subject
+from core.evaluation.report.glance import CONTRADICTED, Subject
 from core.evaluation.report.html import part, render
 from core.phi.fields import HIPAA_IDENTIFIERS
 from core.runs.store import Workspace
+from core.spec import RunSpec
 
 FILLED = Decision.model_validate(
     {name: f"our {name} <i>" for name in ("recipient", "knowledge", "cost", "accepted", "owner")}
@@ -31,11 +34,13 @@ VOID = {"meta", "br", "line", "circle", "polyline"}
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 STATUSES = {"measured", "guaranteed", "recorded", "argued", "open"}
 PROMISES = {  # what the accounting says, and not an attack
-    *("Privacy parameters", "Unit of privacy", "ε too large to mean much", "δ too large"),
-    *("Contributions without a bound", "Protecting records instead of people", "For each data subject"),
-    "Design: a measure against memorisation",
+    *("Privacy parameters", "Unit of privacy", "ε too large to mean much", "Contributions without a bound"),
+    *("For each data subject", "Design: a measure against memorisation"),
 }
-RECORDS = {"Noise that can be generated again", "Other releases of the same data"}
+RECORDS = {
+    *("Noise that can be generated again", "Other releases of the same data", "δ too large"),
+    "Protecting records instead of people",
+}
 AUDITED = "gpt2-2be987fac6e6"
 
 
@@ -215,9 +220,54 @@ def test_the_board_s_answers_are_arguments_and_escaped(made):
 
 
 def test_delta_is_compared_with_one_over_n_squared(made):
-    text = cells(made["dp"])[("nist_sp_800_226_hazards", "δ too large")]["text"]
+    key = ("nist_sp_800_226_hazards", "δ too large")
+    cell = cells(made["dp"])[key]
     units = made["dp"].facts["cohort"]["training_notes"]
-    assert f"n = {units} notes" in text and 1 / units**2 < 0.001 and "is above 1/n²" in text
+    assert f"n = {units} notes" in cell["text"] and 1 / units**2 < 0.001 and "is above 1/n²" in cell["text"]
+    assert cell["status"] == "open", "the hazard applies: that is no green line"
+    small = again(made["dp"], made["dp"].facts["label"] | {"delta": 1 / units**2})[key]
+    assert small.status == "recorded" and "is at most 1/n²" in small.text
+
+
+def again(report, label=None, about: Subject | None = None, **facts) -> dict[tuple[str, str], Cell]:
+    """The cells of a report with another label, subject or facts."""
+    evidence = Evidence(about or subject(report), label or report.facts["label"], report.facts | facts)
+    return {(one.key, cell.item): cell for one in frameworks(evidence) for cell in one.cells}
+
+
+def subject(report, **model) -> Subject:
+    run = SimpleNamespace(id=report.facts["subject"]["run"])
+    found = Subject.of(run, "A", report.tables, report.facts["cohort"]["most_training_notes_of_a_patient"])
+    spec = RunSpec.model_validate(report.facts["specs"][run.id])
+    return replace(found, run=SimpleNamespace(id=run.id, spec=spec), model=dict(found.model) | model)
+
+
+def test_a_hazard_that_applies_is_open_in_spite_of_the_guarantee(made):
+    """Notes of one patient count singly, or an ε limits nothing: neither is what a guarantee answers."""
+    many = ("nist_sp_800_226_hazards", "Protecting records instead of people")
+    assert cells(made["dp"])[many]["status"] == "open" and "this means ε" in cells(made["dp"])[many]["text"]
+    report = made["dp"]
+    assert again(report, about=subject(report, unit="patient"))[many].status == "recorded"
+    assert again(report, about=replace(subject(report), most_notes=1))[many].status == "recorded"
+    large = ("nist_sp_800_226_hazards", "ε too large to mean much")
+    assert cells(report)[large]["status"] == "guaranteed"
+    told = report.facts["subject"] | {"verdict": "empty"}
+    assert again(report, subject=told)[large].status == "open"
+
+
+def test_an_alarm_leaves_nothing_guaranteed(made):
+    """An attack proves more than ε allows, so no cell may say that the mechanism guarantees anything."""
+    report = made["dp"]
+    rows = report.tables["bounds"].assign(alarm=True)
+    about = replace(subject(report), tables=report.tables | {"bounds": rows})
+    assert about.protected and about.alarmed
+    before, after = again(report), again(report, about=about)
+    changed = {key for key, cell in before.items() if cell.status == "guaranteed"}
+    assert len(changed) >= 5 and all(after[key].status == "open" for key in changed)
+    assert all(after[key].text == CONTRADICTED and after[key].link == "fact-audit" for key in changed)
+    assert not any(cell.status == "guaranteed" for cell in after.values())
+    correct = ("nist_sp_800_226_pyramid", "Algorithms and correctness")
+    assert (before[correct].status, after[correct].status) == ("argued", "open")
 
 
 def test_tables_of_a_full_audit_answer_what_a_quick_one_leaves_open(made, workspace, smoke_specs):

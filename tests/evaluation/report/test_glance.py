@@ -16,9 +16,11 @@ from core.evaluation.report.decision import Decision, read
 from core.evaluation.report.facts import build
 from core.evaluation.report.glance import Subject, conditions, facts, still_open, subject_of, verdict
 from core.evaluation.report.html import part, render
+from core.evaluation.report.label import essentials, label, rows
 from core.evaluation.report.tables import membership_by_note
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.intervals import best_of
+from core.runs.facts import UNKNOWN
 from core.runs.store import Workspace
 
 NASTY = "<script>alert('x')</script>"
@@ -170,6 +172,23 @@ def test_a_public_seed_is_never_told_as_a_guarantee(runs, report):
     assert "Not as a private model" in conditions(public, Decision())[0]
 
 
+def test_an_alarm_reaches_every_fact_about_the_guarantee_and_the_conditions(runs, report):
+    """Nothing on the page may promise what an attack contradicts, nor say how to release the model."""
+    made = with_bound(subject(runs, report, 1), alarm=True, epsilon=9.5)
+    assert made.protected and not made.holds
+    told = {one["key"]: one["answer"] for one in facts(made, report.facts["cohort"], report.facts["promised"])}
+    assert told["guarantee"].startswith("Nothing. An attack proves more than the guarantee allows")
+    assert all(told[key].startswith("If no attack contradicted its guarantee, ") for key in ("guesses", "many_notes"))
+    lines = conditions(made, Decision(access="api"))
+    assert lines[0].startswith("None: do not release it.") and not any("ledger" in line for line in lines)
+    found = label(made)
+    line = dict(essentials(found, alarmed=True))
+    assert not found["promised"] and rows(found, alarmed=True)[0][2] == line["status"] == "contradicted by an attack"
+    assert line["noise"] == "noise from a secret key", "that is still so"
+    page = render(replace(report, facts=report.facts | {"subject": report.facts["subject"] | {"verdict": "alarm"}}))
+    assert page.count("contradicted by an attack") == 2, "in the line of the first page and in the label's table"
+
+
 def test_a_guarantee_per_patient_holds_for_all_notes(runs, report):
     per_patient = subject(runs, report, 1, unit="patient")
     told = {one["key"]: one["answer"] for one in facts(per_patient, report.facts["cohort"], report.facts["promised"])}
@@ -266,6 +285,24 @@ def test_guesses_that_round_to_all_are_not_called_uncomputed(runs, report):
     tiny = dp.run.privacy.model_copy(update={"noise_multiplier": 1e-6})
     hopeless = replace(dp, run=SimpleNamespace(id=dp.run.id, spec=dp.run.spec, privacy=tiny, note_cap=None))
     assert "no bound could be computed" in answer(hopeless)
+
+
+def test_what_was_not_looked_for_is_not_called_absent(runs, report):
+    """Uploaded patients of whom no value is known: neither a leak nor its absence was measured."""
+    made = attacked(with_bound(subject(runs, report, 1)), 0.4, 0.6)
+    controls, hipaa = made.tables["controls"], made.tables["hipaa"].copy()
+    hipaa.loc[hipaa["number"] <= 2, ["tested", "note"]] = ["no", UNKNOWN]
+    unmeasured = controls[controls["metric"] != "direct_patients"]
+    alone = controls.assign(verdict=controls["verdict"].where(controls["metric"] != "direct_patients", ""))
+    for frame in (unmeasured, alone):
+        told = verdict(replace(made, tables={**made.tables, "controls": frame}))
+        assert told[0] == "guaranteed" and told[1].endswith("What it writes was not measured.")
+    lines = still_open(
+        replace(made, tables={**made.tables, "hipaa": hipaa}), Decision(), audited=True, recommended=True
+    )
+    counted = [line for line in lines if "were not looked for" in line]
+    fields = len(made.rows("hipaa", tested="no")) - 2
+    assert counted[0].startswith(f"{fields} of HIPAA") and counted[1].startswith("2 of them")
 
 
 def test_nan_is_no_number_of_the_first_page(runs, report):

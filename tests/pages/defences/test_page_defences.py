@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 
@@ -120,6 +121,15 @@ def test_the_answer_is_the_most_useful_of_those_within_their_control(data):
     assert "**DP per note, ε = 8**" in sentences.answer(table)
     table.loc[names, "low"] = 0.2
     assert sentences.answer(table).startswith("None")
+
+
+def test_names_that_nobody_could_look_for_are_not_measured():
+    """Of uploaded patients no name may be known: then no defence failed, and none kept a name out."""
+    row = {"metric": "full_name_patients", "defence": "dp-note", "name": "DP", "seeds": 1, "perplexity": 2.0}
+    row |= dict.fromkeys(("value", "low", "high", "control", "control_low", "control_high"), math.nan)
+    assert sentences.answer(pd.DataFrame([row])).startswith("Not measured")
+    assert sentences.found(pd.Series(row), "full_name_patients").startswith("Not measured")
+    assert "None of those measured" in sentences.answer(pd.DataFrame([row | {"seeds": 0}]))
 
 
 def test_the_filter_table_has_a_row_a_wording_and_its_words_tell_the_worst():

@@ -12,7 +12,7 @@ import pandas as pd
 
 from core.evaluation.registry import figure_text
 from core.evaluation.report.commands import audit_command
-from core.evaluation.report.glance import LEAK, Subject
+from core.evaluation.report.glance import CONTRADICTED, LEAK, Subject
 from core.evaluation.wording import count_text, interval_text, percent, percent_up
 
 Status = Literal["measured", "guaranteed", "recorded", "argued", "open"]
@@ -77,11 +77,13 @@ class Evidence:
         )
 
     def guaranteed(self, item: str, text: str, link: str) -> Cell:
-        """A cell that the guarantee answers; open without one, or if its noise could be generated again."""
-        if self.subject.protected:
+        """A cell that the guarantee answers; open without one, if an attack contradicts it, or with a public seed."""
+        if self.subject.holds:
             return Cell(item, "guaranteed", text, link)
         if self.label["unit"] is None:
             return Cell(item, "open", "No differential privacy: nothing is guaranteed.", "label")
+        if self.subject.alarmed:
+            return Cell(item, "open", CONTRADICTED, "fact-audit")
         return Cell(item, "open", "Its ε is shown, not promised: the noise came from a public seed.", "label")
 
     def extraction(self, item: str) -> Cell:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from core.common.formatting import delta_text, promised_text
-from core.evaluation.report.crosswalk.cells import Cell, Evidence, Framework
+from core.evaluation.report.crosswalk.cells import Cell, Evidence, Framework, Status
+from core.evaluation.report.glance import CONTRADICTED
 from core.evaluation.report.label import COUNTED
 from core.runs.facts import FLOATING_POINT
 
@@ -18,7 +21,9 @@ def pyramid(evidence: Evidence) -> Framework:
         e.guaranteed(
             "Unit of privacy", f"One {label['unit']}; neighbours: {label.get('neighbours', '')}.", "label-unit"
         ),
-        Cell(
+        Cell("Algorithms and correctness", "open", CONTRADICTED, "fact-audit")
+        if e.subject.alarmed
+        else Cell(
             "Algorithms and correctness",
             "argued",
             "Each unit’s gradient is clipped, noise is added once a step, and the losses of all steps are composed by "
@@ -66,8 +71,11 @@ def hazards(evidence: Evidence) -> Framework:
     e, label = evidence, evidence.label
     private = label["unit"] is not None
     cells = (
-        e.guaranteed("ε too large to mean much", e.fact("guesses"), "fact-guesses"),
-        e.guaranteed("δ too large", _delta(evidence) if private else "", "label-epsilon"),
+        _unless(
+            e.facts["subject"]["verdict"] == "empty",
+            e.guaranteed("ε too large to mean much", e.fact("guesses"), "fact-guesses"),
+        ),
+        _delta(evidence),
         _several_notes(evidence),
         e.guaranteed("Contributions without a bound", label.get("contribution", ""), "label-contribution"),
         Cell("Noise that can be generated again", "recorded", label["noise"], "label-noise")
@@ -81,7 +89,9 @@ def hazards(evidence: Evidence) -> Framework:
             "these notes is counted only where the ledger has it as a choice.",
         ),
         Cell("Quantities treated as public", "argued", COUNTED, "not-protected" if private else ""),
-        Cell(
+        Cell("An audit in place of a proof", "open", CONTRADICTED, "fact-audit")
+        if e.subject.alarmed
+        else Cell(
             "An audit in place of a proof",
             "argued",
             "The guarantee rests on the accounting; the audit only tests it.",
@@ -117,19 +127,28 @@ def hazards(evidence: Evidence) -> Framework:
     )
 
 
-def _delta(evidence: Evidence) -> str:
+def _unless(applies: bool, cell: Cell, otherwise: Status = "guaranteed") -> Cell:
+    """A cell of a guarantee that has no such hazard; open where the hazard applies in spite of the guarantee."""
+    if cell.status != "guaranteed":
+        return cell
+    return replace(cell, status="open" if applies else otherwise)
+
+
+def _delta(evidence: Evidence) -> Cell:
     """δ beside 1/n², which the publication names as the most; n: notes, or patients."""
-    cohort, label = evidence.facts["cohort"], evidence.label
+    cohort, label, item = evidence.facts["cohort"], evidence.label, "δ too large"
+    if label["unit"] is None:
+        return evidence.guaranteed(item, "", "label-epsilon")
     units = cohort["training_notes"] if label["unit"] == "note" else cohort["training_patients"]
     least = 1 / units**2
     beside = "at most" if label["delta"] <= least else "above"
-    return f"δ = {delta_text(label['delta'])} is {beside} 1/n² = {delta_text(least)} (n = {units:,} {label['unit']}s)."
+    said = f"δ = {delta_text(label['delta'])} is {beside} 1/n² = {delta_text(least)} (n = {units:,} {label['unit']}s)."
+    return _unless(label["delta"] > least, evidence.guaranteed(item, said, "label-epsilon"), "recorded")
 
 
 def _several_notes(evidence: Evidence) -> Cell:
     item, subject = "Protecting records instead of people", evidence.subject
-    return (
-        evidence.guaranteed(item, evidence.fact("many_notes"), "fact-many_notes")
-        if subject.model["unit"]
-        else Cell(item, "open", "Neither notes nor patients are protected.", "glance")
-    )
+    if not subject.model["unit"]:
+        return Cell(item, "open", "Neither notes nor patients are protected.", "glance")
+    records = subject.model["unit"] == "note" and subject.most_notes > 1
+    return _unless(records, evidence.guaranteed(item, evidence.fact("many_notes"), "fact-many_notes"), "recorded")
