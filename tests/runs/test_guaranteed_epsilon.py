@@ -61,7 +61,9 @@ def test_of_a_run_planned_by_gdp_the_guarantee_is_shown_and_before_it_the_target
 def test_a_vocabulary_from_the_notes_and_an_old_cap_are_counted(tmp_path: Path) -> None:
     words = made(tmp_path, spec_of("distilbert", VocabularySpec(epsilon=4.0)))
     assert words.epsilon == epsilon(words) == words.privacy.epsilon() > 8.5
-    assert treatment(words) == f"with ε = {promised_text(words.epsilon)} per note" and "target ε = 8" in treatment(words.spec)
+    assert treatment(words) == f"with ε = {promised_text(words.epsilon)} per note" and "target ε = 8" in treatment(
+        words.spec
+    )
     assert privacy_label(words).endswith("per note · DP, vocabulary included")
     capped = made(tmp_path, spec_of(), schema=1)  # its scores are not there: what cannot be looked up is not promised
     assert capped.capped and capped.epsilon == epsilon(capped) == capped.privacy.epsilon() > 16

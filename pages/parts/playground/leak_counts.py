@@ -110,8 +110,8 @@ def add_to_class(attempt: Try, runs: Sequence[Run]) -> None:
     """Count new samples for the class, if this session is in one. Prompts and texts are not kept.
 
     A sample that someone in the room has had counted is not new. One that was stopped is left for whoever waits for its
-    whole text, in which there may be a leak that the part does not have. A model of uploaded notes belongs to their owner: not
-    even its id is recorded in the room.
+    whole text, in which there may be a leak that the part does not have. A model of uploaded notes belongs to their
+    owner: not even its id is recorded in the room.
     """
     if classroom.room() is None:
         return

@@ -139,8 +139,7 @@ def show_preview(spec: RunSpec, coming: Preview, *, most_notes: int) -> None:
         return
     if coming.answered_by:
         st.warning(  # only PRV can lack a result: it also counts what GDP planned
-            f"The PRV accountant has no result here. ε is from {coming.answered_by.upper()}.",
-            icon=":material/warning:",
+            f"The PRV accountant has no result here. ε is from {coming.answered_by.upper()}.", icon=":material/warning:"
         )
     if privacy.risk_limit is not None:
         assert coming.sample_rate is not None  # a private run has everything
@@ -155,7 +154,8 @@ def _curve(coming: Preview, privacy: PrivacySpec) -> None:
     data = pd.DataFrame({"step": coming.curve[0], "epsilon": coming.curve[1]})
     if not data["epsilon"].map(math.isfinite).all() or data["epsilon"].max() > PROMISES_NOTHING:
         st.warning(
-            f"With σ = {coming.sigma:g} there is almost no noise: ε = {promised_text(coming.epsilon)} guarantees nothing.",
+            f"With σ = {coming.sigma:g} there is almost no noise: ε = {promised_text(coming.epsilon)} guarantees "
+            "nothing.",
             icon=":material/warning:",
         )
         return

@@ -11,7 +11,9 @@ from core.runs.run import Run
 from core.spec import AuditSpec, CorpusSpec, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, VocabularySpec, recipe
 
 
-def run(*, epsilon=None, sigma=None, finished=0.0, kind="gpt2", corpus_seed=0, unit="note", accountant="prv", **training) -> Run:
+def run(
+    *, epsilon=None, sigma=None, finished=0.0, kind="gpt2", corpus_seed=0, unit="note", accountant="prv", **training
+) -> Run:
     spec = RunSpec(
         corpus=CorpusSpec(seed=corpus_seed),
         model=ModelSpec(kind=kind),
