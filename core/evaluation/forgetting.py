@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from core.evaluation.stats.bootstrap import Interval, patient_bootstrap, weighted_auc, weighted_perplexity
+from core.evaluation.stats.boundary_intervals import auc_interval
 from core.evaluation.stats.intervals import proportion_interval, wilson
 from core.runs.audits import StoredAudit
 
@@ -162,13 +163,17 @@ def odd_one_out(unlearned: pd.DataFrame, never: tuple[pd.DataFrame, pd.DataFrame
 def told_apart(scores: pd.DataFrame, *, resamples: int = 1_000) -> Interval:
     """How often an unlearned model scores above one that never read: the AUC over all pairs, ties ½; 0.5 is chance.
 
+    Resampled patients show no spread at exactly 0 or 1; then it is Newcombe's interval over patients, who are as many
+    on either side.
+
     Args:
         scores: from `likelihood_ratios`.
         resamples: of patients. All models of a patient stay together, since they share the patient's notes.
     """
     unlearned = scores["unlearned"].to_numpy()
     statistic = weighted_auc(scores["score"].to_numpy(), unlearned)
-    return patient_bootstrap(statistic, scores["patient_id"], resamples=resamples)
+    patients = scores["patient_id"].nunique()
+    return auc_interval(patient_bootstrap(statistic, scores["patient_id"], resamples=resamples), patients, patients)
 
 
 def _fit(values: np.ndarray) -> tuple[np.ndarray, float]:

@@ -18,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from core.attacks.membership.decision import LOSS
+from core.attacks.registry import MASKED
 from core.common.files import make_folder, replaced
 from core.common.randomness import PublicSeed
 from core.runs.events import Cancelled
@@ -193,8 +194,8 @@ def _fingerprint(notes: pd.DataFrame) -> str:
 def lira_stability(run: Run, workspace: Workspace) -> Stability | None:
     """How much LiRA depends on the shadow models and the seed, from stored files; None if there are not two models.
 
-    Besides the run it attacks every run of the same shadow models that has stored the loss of all these notes: they
-    differ from it in the training's seed alone.
+    Besides the run it attacks every run of the same shadow models that has stored the loss of all these notes under the
+    same masks: they differ from it in the training's seed alone.
 
     Raises:
         ValueError: a shadow model's file cannot be read, or is about other notes.
@@ -228,9 +229,14 @@ def _losses(run: Run, workspace: Workspace) -> pd.DataFrame | None:
 
 
 def _aligned(run: Run, workspace: Workspace, notes: pd.DataFrame) -> np.ndarray | None:
-    """The mean log-likelihoods of these notes under another run, by its audit or own table; None if one is missing."""
+    """The mean log-likelihoods of these notes under another run, by its audit or own table; None if one is missing.
+
+    A masked model's own table does not count: its quick audit hid other words than the shadow models were asked for.
+    """
     found = _losses(run, workspace)
     if found is None:
+        if run.spec.model.kind in MASKED:
+            return None
         try:
             quick = run.table("scores")
         except TableMissing:

@@ -188,8 +188,8 @@ def _words_sentence(mechanism: Mechanism) -> str:
     return (
         f"; counts for its vocabulary with {words.noise.capitalize()} noise of scale {words.scale:.4g}, at most "
         f"{words.words} words per {mechanism.unit}, none below {words.threshold:.4g} "
-        f"(ε = {promised_text(words.epsilon())} at δ = {delta_text(words.delta)} for these alone, {promised_text(mechanism.training_alone().epsilon())} for "
-        f"training)"
+        f"(ε = {promised_text(words.epsilon())} at δ = {delta_text(words.delta)} for these alone, "
+        f"{promised_text(mechanism.training_alone().epsilon())} for training)"
     )
 
 

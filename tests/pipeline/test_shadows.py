@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from safetensors.numpy import load_file
 
 from core.__main__ import main
 from core.attacks.evaluation_set import evaluation_notes, mean_log_likelihoods_under
+from core.attacks.membership.decision import LOSS
 from core.attacks.membership.shadow_models import likelihood_ratios
 from core.attacks.registry import Target
 from core.common.randomness import PublicSeed
@@ -19,9 +21,10 @@ from core.corpus.transforms.defences import defended
 from core.pipeline import shadows
 from core.pipeline.full_audit import audit, target_of
 from core.pipeline.shadows import FIRST_SEED, folder_name, lira_stability, made, shadow_notes, train_shadows
+from core.runs.audits import Outcome
 from core.runs.events import Cancelled
 from core.runs.store import Workspace
-from core.spec import DefenceSpec, PrivacySpec, RiskLimit, RunSpec, schema
+from core.spec import DefenceSpec, ModelSpec, PrivacySpec, RiskLimit, RunSpec, schema
 from core.training.trainer import train
 
 MODELS = 10
@@ -221,3 +224,18 @@ def test_stability_is_that_of_the_stored_files_and_of_runs_of_other_seeds(worksp
     base = copied.run(smoke_specs["dp"].run_id)
     assert lira_stability(base, copied) is None, "no shadow models like it"
     shutil.rmtree(folder)
+
+
+def test_a_masked_models_loss_under_other_masks_is_not_compared(smoke_workspace, smoke_specs, tmp_path):
+    """Of another run: a causal model's own table will do; of a masked model only the full audit's, which it gets."""
+    root = shutil.copytree(smoke_workspace, tmp_path / "data")
+    there = Workspace(root, shared=())
+    run = there.run(smoke_specs["plain"].run_id)
+    quick = run.table("scores")
+    quick = quick[quick["attack"] == LOSS].reset_index(drop=True)
+    masked = replace(run, spec=run.spec.model_copy(update={"model": ModelSpec(kind="distilbert")}))
+    assert shadows._aligned(run, there, quick) == pytest.approx(quick["score"].to_numpy())
+    assert shadows._aligned(masked, there, quick) is None
+    under_their_masks = quick.assign(score=quick["score"] - 0.25)
+    there.audit(run.id).record(Outcome(LOSS, "done", 1.0, "", ("scores",), 1, 1.0), {"scores": under_their_masks})
+    assert shadows._aligned(masked, there, quick) == pytest.approx(quick["score"].to_numpy() - 0.25)

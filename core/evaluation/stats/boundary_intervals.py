@@ -2,7 +2,7 @@
 
 When an attack accuses none of 129 patients, every resample accuses none as well, and the interval would be 0 to 0, as
 if nobody could ever be accused. In these cases the patients are counted as trials, with an interval that stays valid at
-the ends: Wilson's for a share, Newcombe's for an AUC. Canaries that all rank first are treated in the same way.
+the ends: Wilson's for a share, Newcombe's for an AUC. Canaries that all have one rank are treated in the same way.
 """
 
 from __future__ import annotations
@@ -64,13 +64,18 @@ def difference_interval(found: Interval, above: Interval, below: Interval) -> In
 def bits_interval(bits: Sequence[float], most: float) -> Interval:
     """Mean exposure of several canaries, in bits, with its 95 % interval cut to 0 … `most` (`most` may be ∞).
 
-    Student's t. If all canaries reach `most`, there is no spread. Then it is only known that a share of such canaries,
-    at least the lower end of Wilson's interval, reaches `most`, and that the others have at least 0 bits: the lower end
-    is this share of `most`. A single canary has no interval.
+    Student's t. If all canaries have the same exposure, there is no spread. Then it is only known that a share p of
+    such canaries, at least the lower end of Wilson's interval, has it, and that the others have 0 … `most` bits: the
+    mean is at least p times the exposure, and at most that plus (1 − p)·`most`; without an upper end of the range there
+    is no interval. Nor has a single canary one.
     """
     values = np.asarray(bits, dtype=float)
     mean, low, high = mean_interval(values)
-    if len(values) > 1 and np.allclose(values, most, rtol=1e-9):
-        return Interval(mean, proportion_interval(len(values), len(values))[0] * most, most)
+    if len(values) > 1 and np.allclose(values, mean, rtol=1e-9):
+        if math.isinf(most):
+            return Interval(mean, math.nan, math.nan)
+        share = proportion_interval(len(values), len(values))[0]
+        each = most if math.isclose(mean, most) else mean  # so that the upper end is `most` itself
+        return Interval(mean, share * each, most - share * (most - each))
     low, high = np.clip([low, high], 0.0, most)
     return Interval(mean, float(low), float(high))

@@ -12,8 +12,7 @@ from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.sweep.sizes import gain_kept, notes_text
 from core.evaluation.sweep.sweeps import Sweep
 from core.evaluation.sweep.tradeoff import points
-from core.evaluation.sweep.waking import exceeds
-from core.evaluation.wording import interval_text, percent
+from core.evaluation.wording import Verdict, interval_text, percent, verdict
 
 LARGEST = 10.0  # ε beyond which a promise says little
 KIND_NAMES = {"gpt2": "GPT-2", "distilbert": "DistilBERT", "bert": "BERT"}
@@ -21,27 +20,55 @@ NAMES = "full_name_patients"
 
 
 @dataclass(frozen=True)
+class Written:
+    """How many patients' full names were written, of how many: trained on and held out, over all runs together."""
+
+    verdict: Verdict
+    members: int
+    of_members: int
+    heldout: int
+    of_heldout: int
+    runs: int
+
+    def sentence(self) -> str:
+        """The second half of a sentence about a model."""
+        together = f", in {self.runs} runs together" if self.runs > 1 else ""
+        if not self.members and not self.heldout:
+            return (
+                f"it wrote no patient's full name (0 of {self.of_members:,} trained on, 0 of {self.of_heldout:,} held "
+                f"out{together})"
+            )
+        counts = f"({self.members:,} of {self.of_members:,} against {self.heldout:,} of {self.of_heldout:,}{together})"
+        if self.verdict == "below its control":
+            return f"it writes full names less often than those of held-out patients {counts}"
+        return f"its full names cannot be told from those of held-out patients {counts}"
+
+
+@dataclass(frozen=True)
 class Best:
-    """A measured (size, ε): the sweep, its training notes, ε, and the share of the gain kept over the runs' seeds."""
+    """A measured (size, ε): the sweep, its training notes, ε, the share of the gain kept over seeds, and the names."""
 
     sweep: Sweep
     notes: int
     epsilon: float
     gain: Interval
+    names: Written
 
     def sentence(self) -> str:
-        """How much it keeps, and that names did not leak, in one sentence."""
+        """How much it keeps, and how many names it wrote beside the control, in one sentence."""
         kind = KIND_NAMES[self.sweep.model.kind]
         limits = "" if math.isnan(self.gain.low) else f" ({interval_text(self.gain.low, self.gain.high)})"
         return (
             f"The most useful private model measured here is {kind} with {notes_text(self.notes)} at ε = "
             f"{self.epsilon:g} per {self.sweep.privacy.unit}: it keeps {percent(self.gain.value)} of what training "
-            f"without privacy gains{limits}, and writes full names no more often than those of held-out patients."
+            f"without privacy gains{limits}, and {self.names.sentence()}."
         )
 
 
 def best_private(sweeps: Iterable[Sweep], metrics: pd.DataFrame, largest: float = LARGEST) -> Best | None:
     """The point that keeps most of the gain, among ε ≤ `largest` at which full names do not exceed their control.
+
+    A point at which names or their control have no interval is passed over: nothing can be said of it.
 
     Args:
         sweeps: the curves to choose from; those without private or plain runs are passed over.
@@ -53,9 +80,23 @@ def best_private(sweeps: Iterable[Sweep], metrics: pd.DataFrame, largest: float 
         if sweep.training is None or sweep.plain_training is None:
             continue
         own = metrics[metrics["run_id"].isin(sweep.run_ids)]
-        curve = points(own[own["metric"] == NAMES])
         for epsilon in sorted(set(own["epsilon"].dropna())):
             gain = gain_kept(own, float(epsilon)) if 0 < epsilon <= largest else None
-            if gain is not None and not exceeds(curve, NAMES, float(epsilon)):
-                found.append(Best(sweep, sweep.corpus.training_notes, float(epsilon), gain))
+            names = _written(own[(own["metric"] == NAMES) & (own["epsilon"] == epsilon)]) if gain is not None else None
+            if gain is not None and names is not None and names.verdict != "exceeds its control":
+                found.append(Best(sweep, sweep.corpus.training_notes, float(epsilon), gain, names))
     return max(found, key=lambda one: one.gain.value, default=None)
+
+
+def _written(names: pd.DataFrame) -> Written | None:
+    """The full names that the runs of one ε wrote, and the verdict; None if an interval is missing."""
+    curve = points(names).set_index("arm")
+    if not {"run", "heldout"} <= set(curve.index):
+        return None
+    ends = [float(curve.loc[arm, end]) for arm in ("run", "heldout") for end in ("low", "high")]
+    if any(math.isnan(end) for end in ends):
+        return None
+    of_arm = names.dropna(subset="value").assign(found=(names["value"] * names["n"]).round()).groupby("arm")
+    found, of = of_arm["found"].sum().astype(int), of_arm["n"].sum().astype(int)
+    counts = (found["run"], of["run"], found["heldout"], of["heldout"])
+    return Written(verdict(*ends), *map(int, counts), runs=int(of_arm.size()["run"]))

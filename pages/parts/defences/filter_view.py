@@ -27,7 +27,7 @@ def show(run: Run) -> None:
     st.markdown(
         "The same model, asked in other ways. Each cell is the share of answers from which an attacker can still read "
         "a patient's identifier after the filter, with its 95\u00a0% interval. *Two answers*: the attacker stops after "
-        "the first name, types it, and asks for the rest."
+        "the first name, types it if the filter left it readable, and asks for the rest."
     )
     stored = owner.workspace().audit(run.id)
     found = stored.table("walk_around")

@@ -165,6 +165,18 @@ def _coincidence(figures: Figures) -> Step:
     )
 
 
+def _names_at(figures: Figures, epsilon: float) -> str:
+    """How many patients' full names were written at an ε at which they do not exceed the control."""
+    written, held = figures.measured(NAMES, epsilon=epsilon), figures.measured(NAMES, "heldout", epsilon)
+    if not written.value and not held.value:
+        return "no full name of any patient, trained on or held out"
+    said = (
+        f"full names of {wording.percent(written.value)} of the patients against {wording.percent(held.value)} of the "
+        "held-out patients"
+    )
+    return said if _below(written, held) else f"{said}, shares that cannot be told apart"
+
+
 def _privacy(figures: Figures) -> Step:
     names = [epsilon_text(epsilon, figures) for epsilon in figures.epsilons]
     best = figures.harmless[-1] if figures.harmless else None
@@ -172,11 +184,10 @@ def _privacy(figures: Figures) -> Step:
     if best is None:
         found = "Names still leaked at each of these ε."
     else:
-        cost, written = figures.measured(PERPLEXITY, epsilon=best), figures.measured(NAMES, epsilon=best)
+        cost = figures.measured(PERPLEXITY, epsilon=best)
         assert plain is not None and base is not None  # measured as the other figures are
         found = (
-            f"**{epsilon_text(best, figures)}**: full names of {wording.percent(written.value)} of "
-            f"the patients, no more often than of held-out patients. The cost: {perplexity_name(figures)} "
+            f"**{epsilon_text(best, figures)}**: {_names_at(figures, best)}. The cost: {perplexity_name(figures)} "
             f"**{wording.perplexity_text(cost.value)}** instead of {wording.perplexity_text(plain.value)} without "
             f"privacy (the public model, trained on no note: {wording.perplexity_text(base.value)})."
             f"{_without_noise(figures, best)}"

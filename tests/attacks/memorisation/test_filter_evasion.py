@@ -5,12 +5,16 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from core.attacks.memorisation import filter_evasion as attack
 from core.attacks.memorisation.filter_evasion import (
+    FIRST_COLUMNS,
+    TWO_ANSWERS,
     WORDING,
     WORDINGS,
     backwards,
     initials,
     letters_together,
+    reworded,
     words_to_digits,
 )
 from core.corpus.synthetic.hospital import build
@@ -18,7 +22,7 @@ from core.corpus.tables import Corpus
 from core.evaluation.defences.filter_evasion import COLUMNS, USUAL, filter_evasion
 from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.summary import scale_to_pool
-from core.spec import CORPUS_PRESETS
+from core.spec import CORPUS_PRESETS, AuditSpec
 
 
 @pytest.mark.parametrize(
@@ -50,8 +54,8 @@ def corpus() -> Corpus:
 
 
 def answers(wording: str, *pairs: tuple[str, str], model: str = "target") -> pd.DataFrame:
-    rows = [(model, wording, n, 1, prompt, n, text) for n, (prompt, text) in enumerate(pairs)]
-    columns = ["model", "wording", "generation_id", "prompt_id", "prompt", "seed", "text"]
+    rows = [(model, wording, n, 1, prompt, n, text, "", "") for n, (prompt, text) in enumerate(pairs)]
+    columns = ["model", "wording", "generation_id", "prompt_id", "prompt", "seed", "text", *FIRST_COLUMNS]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -100,3 +104,38 @@ def test_what_passes_which_filter(corpus):
     assert control["both", "heldout"] == 0.0 and control["no filter", "base"] == 1.0
     one = found.iloc[0]
     assert (one["low"], one["high"]) == proportion_interval(1, 1) and one["n"] == 1
+
+
+def test_a_first_name_that_the_filter_blacks_out_cannot_be_typed(corpus):
+    """The same second answer four times: the first answers are a first name, a full name twice, and no name."""
+    first, last = corpus.patients.loc[corpus.patients["split"] == "member", "full_name"].iloc[0].split()
+    begun = f"Seen today: {first}"
+    table = answers(TWO_ANSWERS, *[(begun, f" {last} qq")] * 3, ("Seen today:", " went home"))
+    table["first_answer"] = [f" {first} qq", f" {first} {last} qq", f" {first} {last}, qq", " was seen"]
+    table["first_prompt"] = "Qq"
+    usual = table.head(1).drop(columns=["model", "wording", *FIRST_COLUMNS])
+    found = filter_evasion(table, usual, corpus)
+    run = found[(found["arm"] == "run") & (found["wording"] == TWO_ANSWERS)].set_index("filter")
+    assert run.loc["no filter", "value"] == 0.75 and run.loc["both, answer alone", "value"] == 0.25
+    assert (run["n"] == 4).all()
+    old = filter_evasion(table.drop(columns=list(FIRST_COLUMNS)), usual, corpus)
+    assert set(old["wording"]) == {USUAL}, "version 1 kept no first answers"
+
+
+def test_the_attack_keeps_both_answers_of_an_attempt(monkeypatch):
+    def generate(lm, audit, *, prompts):
+        rows = [
+            (prompt.prompt_id, prompt.text, f" {'Ann' if number % 2 else 'was'} to “{prompt.text}”")
+            for prompt in prompts
+            for number in range(audit.samples_per_prompt)
+        ]
+        return pd.DataFrame(rows, columns=["prompt_id", "prompt", "text"])
+
+    monkeypatch.setattr(attack, "generate", generate)
+    found = reworded(None, AuditSpec(), lambda done, total: None)
+    two = found[found["wording"] == TWO_ANSWERS]
+    assert len(two) == attack.ATTEMPTS and set(two["first_prompt"]) == {"Patient:", "Name:"}
+    for row in two.itertuples():
+        assert f"“{row.first_prompt}”" in row.first_answer and f"“{row.prompt}”" in row.text
+        assert row.prompt == ("Seen today: Ann" if "Ann" in row.first_answer else "Seen today:")
+    assert (found.loc[found["wording"] != TWO_ANSWERS, list(FIRST_COLUMNS)] == "").all(axis=None)

@@ -121,3 +121,15 @@ def test_canaries_that_all_rank_first_are_no_certainty():
     beyond = bits_interval([11.0, 12.0, 13.0], math.inf)
     half = stats.t.ppf(0.975, 2) / math.sqrt(3)
     assert (beyond.low, beyond.high) == (pytest.approx(12 - half), pytest.approx(12 + half))
+
+
+@pytest.mark.parametrize("lost", [0.5, 1.0, math.log2(1000)])
+def test_canaries_that_all_have_another_rank_are_no_certainty_either(lost):
+    """Three of one rank: 44 % of such canaries have it, and the others anything from 0 bits to the most."""
+    most = math.log2(1000)
+    found, share = bits_interval([most - lost] * 3, most), 3 / (3 + stats.norm.isf(0.025) ** 2)
+    assert found.value == pytest.approx(most - lost)
+    assert found.low == pytest.approx(share * (most - lost)) and found.low <= found.value
+    assert found.high == pytest.approx(share * (most - lost) + (1 - share) * most) and found.high > found.value
+    alike = bits_interval([most - lost] * 3, math.inf)
+    assert math.isnan(alike.low) and math.isnan(alike.high), "nothing bounds the others"
