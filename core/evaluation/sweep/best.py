@@ -97,6 +97,12 @@ def _written(names: pd.DataFrame) -> Written | None:
     if any(math.isnan(end) for end in ends):
         return None
     of_arm = names.dropna(subset="value").assign(found=(names["value"] * names["n"]).round()).groupby("arm")
-    found, of = of_arm["found"].sum().astype(int), of_arm["n"].sum().astype(int)
-    counts = (found["run"], of["run"], found["heldout"], of["heldout"])
-    return Written(verdict(*ends), *map(int, counts), runs=int(of_arm.size()["run"]))
+    found, of = of_arm["found"].sum(), of_arm["n"].sum()
+    return Written(
+        verdict(*ends),
+        members=int(found["run"]),
+        of_members=int(of["run"]),
+        heldout=int(found["heldout"]),
+        of_heldout=int(of["heldout"]),
+        runs=int(of_arm.size()["run"]),
+    )

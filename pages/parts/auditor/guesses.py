@@ -39,15 +39,20 @@ def _own() -> _Own:
 
 def next_card(run: Run) -> Card | None:
     """The note to guess about; None if the hand is played, or the deck is empty."""
-    own = _own()
-    every = deck.cards(run, own.salt)
-    hand = own.hands.get(deck.hospital(run), [])
-    return every[hand[0]] if hand and hand[0] < len(every) else None
+    return next((card for _, card in _hand(run)), None)
 
 
 def left(run: Run) -> int:
     """Notes that are left in the hand."""
-    return len(_own().hands.get(deck.hospital(run), []))
+    return len(_hand(run))
+
+
+def _hand(run: Run) -> list[tuple[int, Card]]:
+    """The places in the hand with their notes, without those that this run skips."""
+    own = _own()
+    every = deck.cards(run, own.salt)
+    hand = own.hands.get(deck.hospital(run), [])
+    return [(place, card) for place in hand if place < len(every) and (card := every[place]) is not None]
 
 
 def deal(run: Run) -> None:
@@ -76,11 +81,12 @@ def guess(run: Run, card: Card, says_member: bool, *, helped: bool) -> None:
 
     A second click on the same note, before the page shows the next one, is none.
     """
-    if next_card(run) != card:
+    hand = _hand(run)
+    if not hand or hand[0][1] != card:
         return
     own = _own()
     vote = Vote(right=says_member == card.member, machine=card.machine == card.member, helped=helped)
-    own.hands[deck.hospital(run)].pop(0)
+    own.hands[deck.hospital(run)] = [place for place in own.hands[deck.hospital(run)] if place > hand[0][0]]
     own.votes.setdefault(run.id, []).append(vote)
     classroom.voted(run.id, vote)
 

@@ -99,6 +99,43 @@ def test_cards_hold_the_models_own_scores(data, smoke_specs):
     assert min(card.familiar for card in found) == 0 and max(card.familiar for card in found) == 1
 
 
+def test_a_run_that_lacks_a_patient_has_the_hospitals_deck_and_skips_places_whatever_the_coin_said(
+    data, smoke_specs, monkeypatch
+):
+    """As one trained again without a patient: its places are those of the others, so nobody comes twice."""
+    workspace = Workspace(data, shared=())
+    plain = workspace.run(smoke_specs["plain"].run_id)
+    monkeypatch.setattr(deck.owner, "workspace", lambda: workspace)
+    scored = plain.table("scores")
+    member = scored.loc[scored["member"], "patient_id"].iloc[0]
+    lacking = SimpleNamespace(
+        id="gpt2-000000000000",
+        spec=plain.spec.retrained_spec(member),
+        figures_only=False,
+        table=lambda name: scored[scored["patient_id"] != member],
+    )
+    patient = workspace.corpus(plain.spec.corpus).notes.set_index("text")["patient_id"]
+    skipped, salts = [], [bytes([number]) for number in range(100)]
+    for salt in salts:
+        whole, less = deck.cards(plain, salt), deck.cards(lacking, salt)
+        assert len(whole) == len(less) and all(
+            other is None or (one.text, one.member) == (other.text, other.member)
+            for one, other in zip(whole, less, strict=True)
+        )
+        assert member not in {patient[card.text] for card in less if card is not None}
+        skipped += [one.member for one, other in zip(whole, less, strict=True) if other is None]
+    assert len(skipped) > 50 and np.mean(skipped) == pytest.approx(0.5, abs=0.2)
+    salt = next(one for one in salts if deck.cards(lacking, one)[0] is None and any(deck.cards(lacking, one)[:6]))
+    shown = [number for number, card in enumerate(deck.cards(lacking, salt)[:6]) if card is not None]
+    monkeypatch.setattr(guesses.st, "session_state", {"auditor": guesses._Own((None, None), salt)})
+    guesses.deal(lacking)
+    assert guesses.left(lacking) == len(shown) < guesses.left(plain)
+    guesses.guess(lacking, guesses.next_card(lacking), True, helped=False)
+    assert len(guesses.votes(lacking)) == 1 and guesses.left(lacking) == len(shown) - 1
+    rest = deck.cards(plain, salt)[shown[0] + 1 :]
+    assert guesses.next_card(plain) == next(iter(rest), None), "what was passed over does not come back"
+
+
 def test_guesses_are_counted_and_told_with_the_machines(data, smoke_specs):
     app = visit("auditor", run=smoke_specs["plain"].run_id)
     app.button(key="deal").click().run()
