@@ -126,9 +126,9 @@ def test_without_a_counterpart_one_can_be_trained(finished, smoke_specs, monkeyp
 
 
 def test_the_counterpart_of_a_run_without_noise_is_the_run_whose_control_it_is(smoke_spec) -> None:
-    spec = smoke_spec(epsilon=8.0)
-    control = spec.clipped_spec()
-    assert verdict_view._missing(control, {}) == spec
+    control = smoke_spec(epsilon=8.0).clipped_spec()
+    offered = verdict_view._missing(control, {})
+    assert offered.clipped_spec() == control and offered.privacy.target_epsilon == 8.0
     assert verdict_view._missing(control, {"private": cast(Run, object())}) is None
 
 
