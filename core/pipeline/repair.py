@@ -53,12 +53,30 @@ def _run(damage: Damage, workspace: Workspace) -> str:
         try:
             rebuild(damage.folder, workspace)
         except (RunBroken, ValueError, LookupError, OSError) as error:
-            return f"{_aside(damage, workspace)} It could not be rebuilt: {error}"
+            return f"{_run_aside(damage, workspace)} It could not be rebuilt: {error}"
         done.append(_compared(damage.folder, left))
     elif left:
-        return f"{_aside(damage, workspace)} To get the run back, train it again."
+        return f"{_run_aside(damage, workspace)} To get the run back, train it again."
     take(damage.folder, read_spec(damage.folder).corpus)
     return f"{'; '.join(done)}.".replace(".;", ";")
+
+
+def _run_aside(damage: Damage, workspace: Workspace) -> str:
+    """Move a run away, with its audit if training it again gives another model."""
+    audit = workspace.audit(damage.name).folder
+    along = audit.exists() and _is_another_when_trained_again(damage.folder)
+    said = _aside(damage, workspace)
+    if not along:
+        return said
+    return f"{said} Its audit is about this model alone and was moved to {put_aside(workspace, audit)}."
+
+
+def _is_another_when_trained_again(folder: Path) -> bool:
+    """Whether the run's noise was secret; also if its spec cannot tell any more."""
+    try:
+        return read_spec(folder).secret_noise
+    except RunBroken:
+        return True
 
 
 def _compared(folder: Path, files: set[str]) -> str:

@@ -3,6 +3,9 @@
 A run never changes once it is complete, and shipped runs are read-only, so audits are stored beside the runs, in
 `audits/<run id>/` of the data folder or of a shared one: `attacks.json` and `tables/<table>/<attack>.parquet`. Every
 file is replaced as a whole, so an audit that is stopped at any moment loses only the attack in progress.
+
+A run with secret noise that is trained again has the same id and other weights. So each result says which training it
+is about (`core.runs.run.Run.training`), and those of another are left out.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 import pyarrow as pa
@@ -24,6 +27,7 @@ from core.common.files import make_folder, replace_text, replaced
 from core.runs.integrity.whole import FolderIdentity, folder_identity, table_problem
 
 ATTACKS_FILE, TABLES = "attacks.json", "tables"
+ANY = "any"  # in place of a run's training: nothing is left out
 REMEDY = "`python -m core verify --repair` moves it to damaged/; then audit the run again."
 
 
@@ -31,7 +35,8 @@ REMEDY = "`python -m core verify --repair` moves it to damaged/; then audit the 
 class Outcome:
     """How one attack ended; `not possible`: the cohort lacks something the attack needs, which `message` names.
 
-    `version` is that of the attack's code, `finished` is in Unix seconds.
+    `version` is that of the attack's code, `finished` is in Unix seconds, `training` that of the run
+    (`core.runs.run.Run.training`).
     """
 
     attack: str
@@ -41,6 +46,7 @@ class Outcome:
     tables: tuple[str, ...]
     version: int
     finished: float
+    training: str | None = None
 
 
 Problems = tuple[tuple[Path, str], ...]  # a file, and what is wrong with it
@@ -59,12 +65,14 @@ class StoredAudit:
 
     An attack that was run here hides a shipped result of the same attack. A `lenient` audit, for pages, leaves out
     damaged results (`problems` lists them) instead of raising: an attack whose table cannot be read counts as failed.
+    `training` is the run's: results of another training are not its own.
     """
 
     run_id: str
     folder: Path
     shared: tuple[Path, ...] = ()
     lenient: bool = False
+    training: str | None = ANY
 
     def forgetting(self, patient: str) -> StoredAudit:
         """What was measured of taking this patient out of the run (`core.pipeline.forgetting`).
@@ -110,7 +118,8 @@ class StoredAudit:
             raise AuditBroken(f"The audit of run {self.run_id}: {sentence} {REMEDY}")
 
     def _outcomes_in(self, folder: Path) -> dict[str, Outcome]:
-        return self._check(folder)[0] if self.lenient else self._listed(folder)
+        found = self._check(folder)[0] if self.lenient else self._listed(folder)
+        return found if self.training == ANY else {n: one for n, one in found.items() if one.training == self.training}
 
     def _check(self, folder: Path) -> tuple[dict[str, Outcome], Problems]:
         """The outcomes in a folder, failed if one of their tables cannot be read, and what cannot be read.
@@ -193,12 +202,22 @@ class StoredAudit:
         return None
 
     def record(self, outcome: Outcome, tables: Mapping[str, pd.DataFrame]) -> None:
-        """Store an attack's tables, then its entry. Tables come first, so an entry `done` always has all its files."""
+        """Store an attack's tables, then its entry. Tables come first, so an entry `done` always has all its files.
+
+        The entry gets the run's training, and entries of another training go.
+        """
         for name, frame in tables.items():
             _write(_path(self.folder, name, outcome.attack), frame)
         rows = [row for row in self._outcomes_in(self.folder).values() if row.attack != outcome.attack]
         make_folder(self.folder)
-        replace_text(self.folder / ATTACKS_FILE, json.dumps([asdict(row) for row in (*rows, outcome)], indent=1))
+        if self.training != ANY:
+            outcome = replace(outcome, training=self.training)
+        replace_text(self.folder / ATTACKS_FILE, json.dumps([_row(one) for one in (*rows, outcome)], indent=1))
+
+
+def _row(outcome: Outcome) -> dict[str, Any]:
+    """An entry as it is stored; without a training it is as older versions wrote it."""
+    return {key: value for key, value in asdict(outcome).items() if key != "training" or value is not None}
 
 
 def _joined(by_folder: Mapping[Path, Mapping[str, Outcome]]) -> dict[str, Outcome]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -230,6 +230,14 @@ class Run:
             ) from None
 
     @property
+    def training(self) -> str | None:
+        """Which training a run with secret noise is of: its id alone does not tell. None for any other, and older ones.
+
+        With a public seed the same settings always give the same weights.
+        """
+        return training_among([self.folder.parent.parent], self.id)
+
+    @property
     def vocabulary(self) -> tuple[str, ...] | None:
         """Vocabulary entries from the run's notes, in the order they were learned; None: public vocabulary only."""
         return None if self.spec.vocabulary is None else read_vocabulary(self.folder)
@@ -301,6 +309,17 @@ def read_privacy(folder: Path) -> Mechanism:
         raise RunBroken(
             f"Run {folder.name}: its file {PRIVACY_FILE} is damaged, so its ε cannot be computed. {REMEDY}"
         ) from None
+
+
+def training_among(roots: Iterable[Path], run_id: str) -> str | None:
+    """`Run.training` of the run with this id in the first of these data folders that has it; None if it is unknown."""
+    folder = next((one for root in roots if (one := root / "runs" / run_id).is_dir()), None)
+    try:
+        stored = None if folder is None else json.loads((folder / PRIVACY_FILE).read_bytes())
+    except (OSError, ValueError):
+        return None
+    found = stored.get("training") if isinstance(stored, dict) else None
+    return found if isinstance(found, str) else None
 
 
 def write_vocabulary(folder: Path, entries: Sequence[str]) -> None:

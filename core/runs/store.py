@@ -27,7 +27,7 @@ from core.runs.integrity.checksums import take as take_checksums
 from core.runs.integrity.disk import DiskFull, error_sentence, full_disk_as_sentence
 from core.runs.integrity.upkeep import DIGEST, look_after
 from core.runs.integrity.whole import note_damage, table_problem
-from core.runs.run import RUN_ID, SPEC_FILE, Run, RunBroken, RunNotFound, check_run_id, read_spec
+from core.runs.run import RUN_ID, SPEC_FILE, Run, RunBroken, RunNotFound, check_run_id, read_spec, training_among
 from core.runs.uploads.ownership import UPLOADED, cohort_of, mark_run, marked_cohort
 from core.runs.uploads.records import damaged_records, may_see, sees_upload
 from core.spec import CorpusSpec, RunSpec
@@ -277,8 +277,10 @@ class Workspace:
     def audit(self, run_id: str) -> StoredAudit:
         """Results of a run's audits so far, here and among the shipped ones; there may be none yet."""
         check_run_id(run_id)
-        folders = [root / "audits" / run_id for root in (self.root, *self.shared)]
-        return StoredAudit(run_id, folders[0], tuple(folders[1:]), lenient=self.viewer is not None)
+        roots = (self.root, *self.shared)
+        own, *others = (root / "audits" / run_id for root in roots)
+        training = training_among(roots, run_id)
+        return StoredAudit(run_id, own, tuple(others), lenient=self.viewer is not None, training=training)
 
     def audited(self) -> set[str]:
         """Ids of the runs that have a folder for audits, here or among the shipped ones; all others have no audit.

@@ -150,7 +150,8 @@ class PrivateSteps(_SampledSteps):
         planned: PrivatePlan = plan(privacy, training, notes=len(patients), patients=len(set(patients)))
         super().__init__(lm, samples, patients, training, privacy, randomness, planned, privacy.max_grad_norm)
         self.randomness = randomness
-        self.mechanism: Mechanism = planned.mechanism.model_copy(update={"noise_source": randomness.source})
+        drawn = {"noise_source": randomness.source, "training": randomness.check.hex()[:16] or None}
+        self.mechanism: Mechanism = planned.mechanism.model_copy(update=drawn)
         self._curve = epsilon_curve(
             noise_multiplier=self.mechanism.noise_multiplier,
             sample_rate=self.mechanism.sample_rate,

@@ -223,17 +223,20 @@ def test_a_killed_run_takes_up_its_key_and_ends_as_an_uninterrupted_one(
 ) -> None:
     key = bytes(range(16))
     monkeypatch.setattr(noise_key, "new_key", lambda: key)
-    whole = weights(trained(secret, workspace))
+    work = trained(secret, workspace)
+    whole, training = weights(work), read_privacy(work).training
     workspace.discard(workspace.work(secret.run_id))
     killed_in_the_second_epoch(secret, workspace)
     monkeypatch.setattr(noise_key, "new_key", lambda: pytest.fail("the key is there already"))
     work = trained(secret, workspace)
     assert steps(work).count(1) == 1, "it went on from its checkpoint"
     assert all(torch.equal(value, whole[name]) for name, value in weights(work).items())
+    assert read_privacy(work).training == training is not None
     workspace.discard(work)
     monkeypatch.setattr(noise_key, "new_key", lambda: key[::-1])
     other = weights(trained(secret, workspace))
     assert not any(torch.equal(value, whole[name]) for name, value in other.items()), "the same spec, another key"
+    assert read_privacy(work).training not in (training, None), "and the run says so"
 
 
 @pytest.mark.parametrize("harm", ["gone", "cut"])

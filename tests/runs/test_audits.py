@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -74,3 +75,15 @@ def test_what_a_caller_gets_is_not_what_is_remembered(stored) -> None:
     stored.outcomes().clear()
     stored.problems().append((stored.folder, "is damaged"))
     assert list(stored.outcomes()) == ["loss", "min-k++"] and stored.problems() == []
+
+
+def test_results_of_another_training_of_the_run_are_not_its_own(stored) -> None:
+    """A run with secret noise that is trained again has its id and other weights."""
+    before = (stored.folder / audits.ATTACKS_FILE).read_text()
+    assert "training" not in before, "as older versions wrote it"
+    first, second = (replace(stored, training=name) for name in ("a" * 16, "b" * 16))
+    assert replace(stored, training=None).outcomes() == stored.outcomes() and first.outcomes() == {}
+    first.record(Outcome("loss", "done", 1.0, "", ("scores",), 1, 30.0), {"scores": pd.DataFrame({"value": [2.0]})})
+    assert list(first.outcomes()) == ["loss"] and first.table("scores")["value"].tolist() == [2.0]
+    assert second.outcomes() == {} and second.table("scores").empty and second.files("scores") == {}
+    assert second.table_of("loss", "scores") is None and stored.outcomes()["loss"].training == "a" * 16

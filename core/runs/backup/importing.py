@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -86,6 +86,7 @@ class _Import:
     workspace: Workspace
     coming: set[str]
     dry_run: bool
+    refused: set[str] = field(default_factory=set)
 
     def take(self, item: Item) -> Imported:
         """Check an item and move it to its place. Raises OSError."""
@@ -95,6 +96,7 @@ class _Import:
             return self._take_folder(item)
         except _Refused as error:
             self.coming.discard(item.path)
+            self.refused.add(item.path)
             return Imported(item.path, "refused", f"{item.path} was not imported: {error}")
 
     def _take_folder(self, item: Item) -> Imported:
@@ -136,6 +138,8 @@ class _Import:
                 return _in_private(item)
         if item.kind == "runs":
             return self._run_cohort(item).imported is not None
+        if f"runs/{item.name}" in self.refused:
+            raise _Refused("it is about the archive's run, which was not imported.")
         try:
             return self.workspace.run(item.name).spec.corpus.imported is not None
         except RunBroken as error:
@@ -159,8 +163,7 @@ class _Import:
             case "corpora":
                 self._check_cohort(item, made)
             case "audits":
-                for path, problem in StoredAudit(item.name, made).problems():
-                    raise _Refused(f"its file {path.relative_to(made)} {problem}.")
+                self._check_audit(item, made)
             case "references" if _in_private(item) and not self._may_be_kept(item.name.split("/")[0]):
                 raise _Refused("nothing here says that the notes that it was made from may still be kept.")
             case "ledger":
@@ -180,6 +183,16 @@ class _Import:
             raise _Refused("its checksums name another cohort than its settings.")
         if (marked := marked_cohort(made)) is not None:
             self._check_record(marked, run.spec.corpus.digest())
+
+    def _check_audit(self, item: Item, made: Path) -> None:
+        stored = StoredAudit(item.name, made)
+        for path, problem in stored.problems():
+            raise _Refused(f"its file {path.relative_to(made)} {problem}.")
+        if f"runs/{item.name}" in self.coming:
+            return  # a dry run: the run that it belongs to is not here to look at
+        here = self.workspace.run(item.name).training
+        if any(one.training != here for one in stored.outcomes().values()):
+            raise _Refused("the run here has other weights: it was trained again, with other noise.")
 
     def _check_cohort(self, item: Item, made: Path) -> None:
         for file, problem in cohort_problems(made).items():

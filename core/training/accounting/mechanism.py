@@ -37,6 +37,10 @@ class Mechanism(BaseModel):
     )
     vocabulary: WordNoise | None = Field(None, description="noise of the model's own vocabulary; none: the public one")
     noise_source: NoiseSource = Field("public seed", description="as drawn; files without it have public seeds")
+    training: str | None = Field(
+        None,
+        description="tells trainings with secret noise apart, which have one run id; none: older, or a public seed",
+    )
 
     @model_validator(mode="after")
     def _leaves_training_some(self) -> Self:

@@ -57,10 +57,11 @@ def _suggested(found: Comparison) -> str:
 
 
 def _models(found: Comparison) -> dict[str, Run | None]:
-    """The models that can answer: those of runs, and those unlearned here (None)."""
+    """The models that can answer: those of runs, and those unlearned here from this very training (None)."""
     here: dict[str, Run | None] = {"original": found.run}
+    measured = owner.workspace().audit(found.run.id).forgetting(found.patient).outcomes()
     for arm in APPROXIMATE:
-        if _folder(found, arm).is_dir():
+        if arm in measured and _folder(found, arm).is_dir():
             here[arm] = None
     further = {"retrained": found.retrained, "private": found.private}
     return here | {arm: run for arm, run in further.items() if run is not None}

@@ -11,11 +11,12 @@ from core.attacks.membership.reference import reference_names
 from core.pipeline.full_audit import target_of
 from core.runs.backup.exporting import ExportRefused, export
 from core.runs.backup.importing import import_archive
+from core.runs.integrity.checksums import take
 from core.runs.integrity.verify import damages
 from core.runs.ledger.entries import Ledger
 from core.runs.ledger.totals import promised
 from core.runs.lock import held
-from tests.runs.backup.conftest import SMOKE, contents
+from tests.runs.backup.conftest import SMOKE, contents, rewritten
 from tests.runs.released import vocabulary
 
 KINDS = ("corpora", "runs", "audits", "references", "ledger")
@@ -82,6 +83,29 @@ def test_what_is_there_is_skipped_and_what_differs_is_refused(full, smoke_specs,
     shutil.rmtree(card.parent)
     assert outcomes(import_archive(full, tmp_path / "a.zip"))[f"runs/{card.parent.name}"] == "imported"
     assert contents(full.root) == before
+
+
+def test_an_audit_of_another_training_of_the_run_is_refused(full, empty, smoke_specs, tmp_path) -> None:
+    """The run here and the archive's have one id and, with secret noise, other weights."""
+    export(full, tmp_path / "a.zip")
+    import_archive(empty, tmp_path / "a.zip")
+    dp = empty.run(smoke_specs["dp"].run_id)
+    shutil.rmtree(empty.audit(dp.id).folder)
+    privacy = dp.privacy.model_copy(update={"training": "a" * 16})
+    (dp.folder / "privacy.json").write_text(privacy.to_json(), encoding="utf-8")
+    take(dp.folder, dp.spec.corpus)
+    refused = {one.path: one.why for one in import_archive(empty, tmp_path / "a.zip") if one.outcome == "refused"}
+    assert set(refused) == {f"runs/{dp.id}", f"audits/{dp.id}"}
+    assert "the archive's run, which was not imported" in refused[f"audits/{dp.id}"]
+    rewritten(tmp_path / "a.zip", tmp_path / "b.zip", lambda entries: without_runs(entries, dp.id))
+    (alone,) = [one for one in import_archive(empty, tmp_path / "b.zip") if one.outcome == "refused"]
+    assert alone.path == f"audits/{dp.id}" and "trained again, with other noise" in alone.why
+    assert not empty.audit(dp.id).folder.exists()
+
+
+def without_runs(entries: dict[str, bytes], run_id: str) -> None:
+    for name in [name for name in entries if name.startswith(f"runs/{run_id}/")]:
+        del entries[name]
 
 
 def test_without_weights_all_figures_are_kept(full, empty, smoke_specs, tmp_path) -> None:

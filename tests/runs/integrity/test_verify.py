@@ -12,10 +12,12 @@ import pytest
 from core.__main__ import main
 from core.pipeline.full_audit import audit
 from core.pipeline.repair import repair
+from core.runs.audits import Outcome
 from core.runs.integrity.verify import damages
 from core.runs.store import Workspace
 from core.runs.uploads.deletion import delete, delete_orphans
-from core.spec import RunSpec
+from core.spec import PrivacySpec, RunSpec
+from core.spec.schema import written
 
 HOUR = 3600.0
 
@@ -107,6 +109,34 @@ def test_an_audit_is_put_aside(workspace: Workspace, smoke_specs) -> None:
     (found,) = damages(workspace)
     assert found.kind == "audit" and "Audit the run again" in repair(found, workspace)
     assert workspace.audit(run.id).outcomes() == {} and list(damages(workspace)) == []
+
+
+@pytest.mark.parametrize(("source", "goes"), [("secret", True), (None, False)])
+def test_a_model_that_cannot_be_made_again_takes_its_audit_along(
+    tmp_path: Path, source: str | None, goes: bool
+) -> None:
+    """Trained again with another key, the run would get the old model's results. A public seed gives the same model."""
+    workspace = Workspace(tmp_path / "data", shared=())
+    spec = RunSpec(privacy=PrivacySpec(target_epsilon=8.0, noise_source=source))
+    folder = workspace.root / "runs" / spec.run_id
+    folder.mkdir(parents=True)
+    (folder / "spec.json").write_text(written(spec))  # and nothing else is left
+    workspace.begin_audit(spec.run_id, spec.corpus)
+    workspace.audit(spec.run_id).record(Outcome("loss", "done", 1.0, "", (), 1, 1.0), {})
+    (found,) = damages(workspace)
+    assert ("Its audit is about this model alone" in repair(found, workspace)) == goes
+    assert (workspace.audit(spec.run_id).outcomes() == {}) == goes and not folder.exists()
+    assert (workspace.root / "damaged" / "audits").exists() == goes
+
+
+def test_a_run_of_another_training_has_no_results_of_the_first(workspace: Workspace, smoke_specs) -> None:
+    run = workspace.run(smoke_specs["dp"].run_id)
+    for training in ("a" * 16, "b" * 16):
+        privacy = run.privacy.model_copy(update={"training": training})
+        (run.folder / "privacy.json").write_text(privacy.to_json(), encoding="utf-8")
+        assert run.training == training and workspace.audit(run.id).outcomes() == {}
+        workspace.audit(run.id).record(Outcome("loss", "done", 1.0, "", (), 1, 1.0), {})
+        assert list(workspace.audit(run.id).outcomes()) == ["loss"]
 
 
 def test_shipped_runs_are_checked_and_never_changed(workspace: Workspace, dp: Path, tmp_path: Path) -> None:
