@@ -18,12 +18,12 @@ import math
 import os
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -242,8 +242,8 @@ class Ledger:
         Raises:
             ValueError: With a sentence, for an empty reason, the public base model (it contains nothing of the notes),
                 a run of another cohort, one that is entered already (releasing the same model again costs nothing
-                more), a private run whose noise came from a public seed (its ε is not a promise), or a choice whose
-                cost is not known.
+                more; one that was `trained_again` is another), a private run whose noise came from a public seed (its
+                ε is not a promise), or a choice whose cost is not known.
         """
         if run.spec.is_base:
             raise ValueError(f"{run.id} is the public base model: it read no notes, so releasing it costs nothing.")
@@ -255,15 +255,16 @@ class Ledger:
         if choice is not None:
             refuse_choice(run.id, mechanism, run.note_cap)
         seed = run.spec.training.seed if mechanism is None else None
-        return self._draft(
-            "model", run.id, reason, mechanism=mechanism, seed=seed, most_notes=run.note_cap, choice=choice
-        )
+        promise = {"mechanism": mechanism, "seed": seed, "most_notes": run.note_cap, "choice": choice}
+        return self._draft("model", run.id, reason, run, **promise)
 
     def draft_vocabulary(self, name: str, vocabulary: Vocabulary, reason: str) -> Release:
         """The entry for the release of a vocabulary. Raises ValueError as `draft_run` does."""
         return self._draft("vocabulary", name, reason, vocabulary=vocabulary)
 
-    def _draft(self, kind: Literal["model", "vocabulary"], name: str, reason: str, **promise: object) -> Release:
+    def _draft(
+        self, kind: Literal["model", "vocabulary"], name: str, reason: str, run: Run | None = None, **promise: object
+    ) -> Release:
         reason = in_one_line(reason)
         if not reason:
             raise ValueError("a release needs a reason: who gets it, and what for?")
@@ -271,7 +272,7 @@ class Ledger:
             raise ValueError(f"the reason of a release has at most {MOST_LETTERS:,} characters, not {len(reason):,}")
         releases, newest, _ = self._whole()
         for earlier in releases:
-            if (earlier.kind, earlier.name) == (kind, name):
+            if (earlier.kind, earlier.name) == (kind, name) and (run is None or not trained_again(run, earlier)):
                 raise ValueError(
                     f"{name} is in the ledger already, as entry {earlier.number}: releasing the same thing again "
                     "promises nothing new."
@@ -314,8 +315,11 @@ class Ledger:
     def _put(self, release: Release) -> None:
         """Write an entry beside its place, sync it, link it there, and update the head."""
         beside = self.folder / f".{release.number}-{secrets.token_hex(4)}"
-        # without a choice the file is as older versions write it, and they can read it
-        content = release.model_dump_json(indent=1, exclude=None if release.choice else {"choice"})
+        # without a choice and a known training the file is as older versions write it, and they can read it
+        silent: dict[str, Any] = {} if release.choice else {"choice": True}
+        if release.mechanism is not None and release.mechanism.training is None:
+            silent["mechanism"] = {"training"}
+        content = release.model_dump_json(indent=1, exclude=silent)
         try:
             create(beside, private=True).write_text(content, encoding="utf-8")
             sync(beside)
@@ -324,6 +328,26 @@ class Ledger:
             beside.unlink(missing_ok=True)
         sync(self.folder)
         Head(number=release.number, sha256=hashlib.sha256(content.encode()).hexdigest()).replace(self.folder)
+
+
+def is_entered(run: Run, releases: Sequence[Release]) -> bool:
+    """Whether this very model is among the entries."""
+    named = (one for one in releases if (one.kind, one.name) == ("model", run.id))
+    return any(not trained_again(run, one) for one in named)
+
+
+def trained_again(run: Run, entry: Release) -> bool:
+    """Whether the run is another training than the entry of its name is about, and so another model with its own ε.
+
+    With secret noise the same settings give other weights each time. Files of older versions do not say which training
+    they are of: then a run that ended after it was entered is another.
+    """
+    own, known = run.privacy, entry.mechanism
+    if own is None or known is None or own.noise_source != "secret":
+        return False
+    if own.training is not None or known.training is not None:
+        return own.training != known.training
+    return (run.status.finished or 0.0) > entry.time
 
 
 def _most_notes(workspace: Workspace, corpus: CorpusSpec) -> float:

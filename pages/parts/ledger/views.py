@@ -37,7 +37,7 @@ def totals(entries: tuple[str, ...], delta: float) -> dict:
 def show(corpus: CorpusSpec, runs: Sequence[Run]) -> None:
     """One cohort's ledger; `runs` are those that can be released."""
     with st.spinner("Opening the ledger …"):  # the accountants take seconds to load the first time
-        from core.runs.ledger.entries import Ledger, LedgerBroken
+        from core.runs.ledger.entries import Ledger, LedgerBroken, is_entered
     ledger = Ledger.of(owner.workspace(), corpus)
     try:
         releases = ledger.releases()
@@ -49,7 +49,7 @@ def show(corpus: CorpusSpec, runs: Sequence[Run]) -> None:
         delta, budget = DELTA, BUDGET
     else:
         delta, budget = _released(corpus, releases)
-    release_view.show(ledger, runs, {release.name for release in releases}, delta=delta, budget=budget)
+    release_view.show(ledger, runs, {run.id for run in runs if is_entered(run, releases)}, delta=delta, budget=budget)
     choosing_view.show(runs)
     with st.expander("How is this computed?"):
         st.markdown(HOW)

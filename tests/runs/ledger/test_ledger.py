@@ -10,15 +10,18 @@ import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from core.runs.ledger.entries import FIRST, Ledger, LedgerBroken, LedgerChanged
+from core.runs.ledger.entries import FIRST, Ledger, LedgerBroken, LedgerChanged, is_entered
 from core.runs.ledger.head import Head
 from core.runs.ledger.totals import promised
+from core.runs.run import PRIVACY_FILE
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS
+from core.training.accounting.composition import composed_epsilon
 from tests.runs.released import SMOKE, mechanism, release, vocabulary
 
 
@@ -85,6 +88,36 @@ def test_what_cannot_be_released_is_refused_and_leaves_nothing(copied, smoke_spe
     with pytest.raises(ValueError, match="already, as entry 1"):
         ledger.enter(ledger.draft_run(run, "twice"))
     assert len(ledger.releases()) == 1
+
+
+def trained_as(run, training: str | None, finished: float | None = None):
+    """The run as if it had been trained in another training of the same id."""
+    path = run.folder / PRIVACY_FILE
+    path.write_text(run.privacy.model_copy(update={"training": training}).to_json(), encoding="utf-8")
+    return run if finished is None else replace(run, status=run.status.model_copy(update={"finished": finished}))
+
+
+def test_a_run_trained_again_with_other_noise_is_another_release(copied, smoke_specs):
+    """Two models of one id, both given away: their privacy losses compose."""
+    ledger, run = Ledger.of(copied, SMOKE), copied.run(smoke_specs["dp"].run_id)
+    for number, training in enumerate(("a" * 16, "b" * 16), start=1):
+        ledger.enter(ledger.draft_run(trained_as(run, training), "to a partner"))
+        with pytest.raises(ValueError, match=f"already, as entry {number}"):
+            ledger.draft_run(run, "the same model again")
+        assert is_entered(run, ledger.releases())
+    found = promised(ledger.releases(), "note", 1e-3).epsilon
+    assert found == composed_epsilon([run.privacy, run.privacy], 1e-3)[0] > 1.2 * run.privacy.epsilon()
+    assert not is_entered(trained_as(run, "c" * 16), ledger.releases())
+
+
+def test_of_entries_that_do_not_say_which_training_they_are_of_the_time_tells(copied, smoke_specs):
+    ledger, run = Ledger.of(copied, SMOKE), copied.run(smoke_specs["dp"].run_id)
+    entered = ledger.enter(ledger.draft_run(run, "as an older version did"))
+    assert "training" not in json.loads((ledger.folder / "0001.json").read_bytes())["mechanism"]
+    with pytest.raises(ValueError, match="already, as entry 1"):
+        ledger.draft_run(trained_as(run, None, entered.time - 1), "the same model again")
+    for later in (trained_as(run, None, entered.time + 1), trained_as(run, "a" * 16, entered.time - 1)):
+        assert ledger.draft_run(later, "trained again").number == 2
 
 
 def test_a_reason_is_words_that_can_be_read(copied, smoke_specs):
