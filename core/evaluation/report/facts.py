@@ -18,6 +18,7 @@ from typing import Any
 import pandas as pd
 
 from core.corpus.tables import Corpus
+from core.corpus.transforms.defences import defended
 from core.evaluation.guarantee.odds import mechanism_accuracy
 from core.evaluation.report.commands import audit_command, commands, report_command, versions
 from core.evaluation.report.crosswalk.cells import Evidence
@@ -140,7 +141,7 @@ def first_page(
         "ledger": ledger_table(releases),
     }
     names, cohort, promise = short_names(runs), _cohort(corpus, chosen), promised_facts(releases, corpus, delta)
-    about = Subject.of(chosen, names[chosen.id], tables, _most_notes(corpus, chosen))
+    about = Subject.of(chosen, names[chosen.id], tables, cohort["most_training_notes_of_a_patient"])
     key, said = verdict(about)
     told = {
         "names": names,
@@ -203,7 +204,9 @@ def build(
         "figures": _figures(runs),
     }
     chosen = subject_of(runs, subject)
-    about = Subject.of(chosen, first.facts["names"][chosen.id], tables, _most_notes(corpus, chosen))
+    most = {run.id: _most_notes(corpus, run) for run in runs if run.id != chosen.id}
+    most[chosen.id] = first.facts["cohort"]["most_training_notes_of_a_patient"]
+    about = Subject.of(chosen, first.facts["names"][chosen.id], tables, most[chosen.id])
     made = datetime.now(UTC).isoformat(timespec="seconds") if now is None else _date(now)
     told = (
         {"schema": SCHEMA}
@@ -217,9 +220,7 @@ def build(
             "deployment_record": record(
                 about, own, first.facts, made=made, released=_released(tables["ledger"], chosen)
             ),
-            "verdict": [
-                finding(run, one, tables, _most_notes(corpus, run)) for run, one in zip(runs, facts, strict=True)
-            ],
+            "verdict": [finding(run, one, tables, most[run.id]) for run, one in zip(runs, facts, strict=True)],
             "bounds_by_curve": bounds_by_curve(tables["bounds"]),
             "planted_gradients": planted_gradients(tables["planted"]),
             "rarity": said,
@@ -283,6 +284,7 @@ def short_names(runs: Sequence[Run]) -> dict[str, str]:
         mechanism = run.privacy
         promise = "no privacy" if mechanism is None else f"ε = {mechanism.epsilon():.3g} per {mechanism.unit}"
         promise += ", clipped" if run.spec.training.clip_norm is not None else ""
+        promise += "" if run.spec.defence is None else f", {run.spec.defence.label}"
         promise += "" if run.spec.without is None else f", without {', '.join(run.spec.without)}"
         letter = chr(ord("A") + number) if number < 26 else str(number + 1)
         found[run.id] = f"{letter}: {'public base' if run.spec.is_base else promise}"
@@ -296,7 +298,7 @@ def _date(seconds: float) -> str:
 def _cohort(corpus: Corpus, run: Run) -> dict[str, Any]:
     spec = run.spec.corpus
     splits = corpus.without(run.spec.without).patients["split"].value_counts().to_dict()
-    training = corpus.without(run.spec.without).training_notes(run.note_cap)
+    training = _training_notes(corpus, run)
     kind = "uploaded or imported notes" if spec.imported else "a synthetic hospital: no patient in it exists"
     return {
         "digest": spec.digest(),
@@ -305,15 +307,23 @@ def _cohort(corpus: Corpus, run: Run) -> dict[str, Any]:
         "notes": len(corpus.notes),
         "training_notes": len(training),
         "training_patients": int(training["patient_id"].nunique()),
-        "most_training_notes_of_a_patient": _most_notes(corpus, run),
+        "most_training_notes_of_a_patient": _most_of_one(training),
         "canaries": len(corpus.canaries),
     }
 
 
 def _most_notes(corpus: Corpus, run: Run) -> int:
     """Most training notes of one patient; runs may have different caps (Jagannatha 2021, §2 and §A.1)."""
-    training = corpus.without(run.spec.without).training_notes(run.note_cap)
-    return int(training.groupby("patient_id").size().max())
+    return _most_of_one(_training_notes(corpus, run))
+
+
+def _most_of_one(notes: pd.DataFrame) -> int:
+    return int(notes.groupby("patient_id").size().max())
+
+
+def _training_notes(corpus: Corpus, run: Run) -> pd.DataFrame:
+    """The notes that the run was trained on: of its patients, up to its cap, and after its defence."""
+    return defended(corpus.without(run.spec.without).training_notes(run.note_cap), run.spec.defence)
 
 
 def _models(runs: Sequence[Run], facts: Sequence[RunFacts]) -> pd.DataFrame:

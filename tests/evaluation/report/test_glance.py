@@ -13,7 +13,7 @@ import pytest
 from core.evaluation.guarantee.audit_guarantee import BY_CURVE, ONE_RUN
 from core.evaluation.guarantee.odds import group_sentence
 from core.evaluation.report.decision import Decision, read
-from core.evaluation.report.facts import build
+from core.evaluation.report.facts import build, first_page
 from core.evaluation.report.glance import Subject, conditions, facts, still_open, subject_of, verdict
 from core.evaluation.report.html import part, render
 from core.evaluation.report.label import essentials, label, rows
@@ -21,7 +21,7 @@ from core.evaluation.report.tables import membership_by_note
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.intervals import best_of
 from core.runs.facts import UNKNOWN
-from core.runs.store import Workspace
+from core.runs.store import DEMO, Workspace
 
 NASTY = "<script>alert('x')</script>"
 KEYS = [
@@ -229,6 +229,18 @@ def test_the_subject_is_the_wanted_run_or_the_best_protected(runs):
     assert subject_of(sources[:1]).id is None
     with pytest.raises(ValueError, match="not among the runs"):
         subject_of(runs, "gpt2-000000000000")
+
+
+def test_a_defended_run_is_told_by_the_notes_that_it_read():
+    """The shipped run on deduplicated notes read 2,686 of its cohort's 2,925 training notes."""
+    shipped = Workspace("nowhere", shared=(DEMO,))
+    runs = [shipped.run(name) for name in ("gpt2-2aaf20f0b5fd", "gpt2-e6402c657f03")]
+    made = first_page(shipped, runs)
+    cohort, told = made.facts["cohort"], {one["key"]: one["answer"] for one in made.facts["glance"]}
+    assert (cohort["training_notes"], cohort["most_training_notes_of_a_patient"]) == (2_686, 33)
+    assert "trained on 2,686 notes" in told["model"]
+    names = ["A: no privacy, deduplicated", "B: no privacy, scrubbed (recall 95 %)"]
+    assert list(made.facts["names"].values()) == names, "two runs have two names"
 
 
 # What a board fills in -----------------------------------------------------------------------------------------------
