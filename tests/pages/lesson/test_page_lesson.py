@@ -9,13 +9,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.evaluation import wording
-from core.evaluation.stats.intervals import proportion_interval
 from core.runs.run import Run
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS
 from pages.parts.common import shell
 from pages.parts.common.public_noise import SENTENCE
-from pages.parts.lesson.figures import NAMES, figures
+from pages.parts.lesson.figures import figures
 from pages.parts.lesson.steps import COINCIDENCE, NO_EPSILON, PAIRS, SHARES, _bin, steps
 from pages.parts.session import classroom, resources
 from tests.pages.visit import ROOT, WAIT, said, visit
@@ -86,25 +85,6 @@ def test_the_answers_are_the_runs_own_figures(served):
     leaks = private.loc[("full_name_patients", "run"), "low"] > control["high"]
     assert found[2].right == (NO_EPSILON if leaks else "ε = 8 per note")
     assert list(found[4].answers) == ["ε = 8 per note", "no privacy"]
-
-
-@pytest.mark.parametrize(
-    ("members", "heldout", "said_of_names"),
-    [
-        (9, 0, "full names of 3.0\u00a0% of the patients against 0\u00a0% of the held-out patients, shares that"),
-        (0, 0, "no full name of any patient, trained on or held out. The cost"),
-        (0, 20, "full names of 0\u00a0% of the patients against 16\u00a0% of the held-out patients. The cost"),
-    ],
-)
-def test_names_at_the_largest_quiet_epsilon_are_told_with_their_control(served, members, heldout, said_of_names):
-    """9 of 301 patients against 0 of 129: the intervals overlap, which is not the same as “no more often”."""
-    found = figures()
-    curves = found.curves.copy()
-    for arm, count, of in (("run", members, 301), ("heldout", heldout, 129)):
-        rows = (curves["metric"] == NAMES) & (curves["arm"] == arm) & (curves["epsilon"] == 8.0)
-        curves.loc[rows, ["value", "low", "high"]] = (count / of, *proportion_interval(count, of))
-    told = steps(replace(found, curves=curves))[2]
-    assert told.right == "ε = 8 per note" and said_of_names in told.reveal and "no more often" not in told.reveal
 
 
 def test_a_choice_of_epsilon_is_defended_with_its_own_figures(served):
