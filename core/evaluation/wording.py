@@ -23,6 +23,11 @@ def epsilon_text(epsilon: float) -> str:
     return f"{epsilon:,.0f}" if epsilon >= 100 else f"{epsilon:.3g}"
 
 
+def guaranteed_text(epsilon: float) -> str:
+    """The ε of a guarantee, rounded up as `promised_text`; `∞ (no privacy)`. A settings' ε is `epsilon_text`."""
+    return epsilon_text(epsilon) if math.isinf(epsilon) else promised_text(epsilon)
+
+
 def perplexity_name(kind: str) -> str:
     """Name of a model's figure: perplexity for GPT-2, pseudo-perplexity for kinds that fill gaps."""
     return "perplexity" if kind == "gpt2" else "pseudo-perplexity"

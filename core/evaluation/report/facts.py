@@ -55,7 +55,7 @@ from core.evaluation.report.tables import (
 )
 from core.evaluation.sweep.limit_measures import costs
 from core.evaluation.sweep.recommendation import Recommendation
-from core.evaluation.wording import most_right_guesses
+from core.evaluation.wording import guaranteed_text, most_right_guesses
 from core.runs.audits import StoredAudit
 from core.runs.facts import RunFacts, run_facts
 from core.runs.ledger.entries import Ledger
@@ -282,7 +282,7 @@ def short_names(runs: Sequence[Run]) -> dict[str, str]:
     found = {}
     for number, run in enumerate(runs):
         mechanism = run.privacy
-        promise = "no privacy" if mechanism is None else f"ε = {mechanism.epsilon():.3g} per {mechanism.unit}"
+        promise = "no privacy" if mechanism is None else f"ε = {guaranteed_text(mechanism.epsilon())} per {mechanism.unit}"
         promise += ", clipped" if run.spec.training.clip_norm is not None else ""
         promise += "" if run.spec.defence is None else f", {run.spec.defence.label}"
         promise += "" if run.spec.without is None else f", without {', '.join(run.spec.without)}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import streamlit as st
 
-from core.evaluation.wording import at_most_text, epsilon_text
+from core.evaluation.wording import at_most_text, guaranteed_text
 from pages.parts.common.data_table import csv_button
 from pages.parts.session import owner
 
@@ -95,7 +95,7 @@ def _odds(made: Report) -> None:
     shown = pd.DataFrame(
         {
             "model": models["run"].map(made.facts["names"]),
-            "ε": models["epsilon"].map(epsilon_text),
+            "ε": models["epsilon"].map(guaranteed_text),
             "protects one": models["unit"].replace("", "–"),
             "right guesses by (ε, δ)": models["right_guesses_promised"].map(at_most_text),
             "by this run's exact accounting": models["right_guesses_counted"].map(at_most_text),

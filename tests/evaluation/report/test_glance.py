@@ -13,7 +13,7 @@ import pytest
 from core.evaluation.guarantee.audit_guarantee import BY_CURVE, ONE_RUN
 from core.evaluation.guarantee.odds import group_sentence
 from core.evaluation.report.decision import Decision, read
-from core.evaluation.report.facts import build, first_page
+from core.evaluation.report.facts import build, first_page, short_names
 from core.evaluation.report.glance import Subject, conditions, facts, still_open, subject_of, verdict
 from core.evaluation.report.html import part, render
 from core.evaluation.report.label import essentials, label, rows
@@ -241,6 +241,21 @@ def test_a_defended_run_is_told_by_the_notes_that_it_read():
     assert "trained on 2,686 notes" in told["model"]
     names = ["A: no privacy, deduplicated", "B: no privacy, scrubbed (recall 95 %)"]
     assert list(made.facts["names"].values()) == names, "two runs have two names"
+
+
+def test_an_epsilon_of_a_guarantee_is_rounded_up_everywhere(runs, report):
+    """A name “ε = 9.99” beside a label “ε = 10” understates the promise by its rounding."""
+    run = runs[1]
+    for epsilon, said in ((9.991, "ε = 10"), (9_996.2, "ε = 9,997")):
+        close = SimpleNamespace(epsilon=lambda at=epsilon: at, unit="note")
+        names = short_names([SimpleNamespace(id=run.id, spec=run.spec, privacy=close)])
+        assert names == {run.id: f"A: {said} per note"}
+        rows = report.tables["models"].query("run == @run.id").assign(epsilon=epsilon).to_dict("records")
+        assert f"{said} per note" in part("models", "glance", rows, [], [], {run.id: "A"})
+        assert f"{said}, δ" in part("models", "guarantees", rows, {run.id: "A"})
+        entry = {"number": 1, "time": "", "kind": "model", "name": run.id, "unit": "note", "reason": "", "chosen": ""}
+        ledger = part("basis", "ledger", [entry | {"epsilon": epsilon}])
+        assert f"{said.removeprefix('ε = ')} per note" in ledger
 
 
 # What a board fills in -----------------------------------------------------------------------------------------------
