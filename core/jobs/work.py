@@ -120,7 +120,7 @@ class Work:
             run = self.workspace.run(self.run_id)
         except (RunNotFound, RunBroken):
             return None
-        if run.made_again and not self.is_audit:
+        if not self.is_audit and run.made_again:
             return None
         try:
             if self.is_audit and (open_attacks(run, self.workspace) or open_figures(run, self.workspace)):

@@ -18,14 +18,13 @@ from core.runs.facts import promise_sentence
 from core.runs.lock import held
 from core.runs.progress import Progress, progress_of
 from core.runs.store import DiskFull, Workspace
-from core.spec import CORPUS_PRESETS, PrivacySpec, RiskLimit, RunSpec, TrainingSpec, VocabularySpec, recipe, recipe_of
+from core.spec import CORPUS_PRESETS, PrivacySpec, RiskLimit, RunSpec, VocabularySpec, recipe, recipe_of
 from core.training.accounting.gaussian import epsilon
 from core.training.accounting.risk import achieved
 from core.training.plan import plan
 from pages.parts.common.phi_text import literal
 from pages.parts.jobs.sentences import stage_in_words, title
 from pages.parts.train import training_settings
-from pages.parts.train.preview import Preview, preview
 from tests.pages.visit import said, visit
 
 opened = partial(visit, "train")
@@ -266,33 +265,6 @@ def test_warnings_for_a_large_delta_gdp_and_next_to_no_noise(data):
     app.number_input(key="sigma").set_value(1e-20).run()
     assert not app.exception
     assert any("guarantees nothing" in warning.value for warning in app.warning)
-
-
-def test_of_a_run_planned_by_gdp_figure_and_curve_are_its_guarantee():
-    """GDP under-reports (docs/methods/accounting.md): its noise for ε = 8 gives 9.22 here, as PRV counts."""
-    training = TrainingSpec(batch_size=256, epochs=12)
-    coming = preview(PrivacySpec(target_epsilon=8.0, accountant="gdp"), training, notes=3_000, patients=300)
-    assert coming.counted_by == "prv" and coming.answered_by is None, "no accountant stood in for another"
-    assert coming.epsilon == pytest.approx(9.22, abs=0.01) and coming.curve[1][-1] == pytest.approx(coming.epsilon)
-    none = preview(PrivacySpec(noise_multiplier=1e-20), training, notes=3_000, patients=300)
-    assert (none.counted_by, none.answered_by) == ("rdp", "rdp")
-
-
-def test_an_epsilon_is_rounded_up_as_a_promise(data, monkeypatch):
-    """5.003 is not a promise of 5: not in the figure, nor in the sentence below it."""
-    coming = Preview(10, (), 0.9, 0.1, 5.003, 1e-5, counted_by="prv", curve=((1, 10), (1.0, 5.003)))
-    monkeypatch.setattr("pages.parts.train.preview.preview", lambda *_, **__: coming)
-    app = opened(epsilon="5", **TINY)
-    assert figures(app)["ε per note"] == "5.01"
-    assert any(caption.value.startswith("ε = 5.01 per note") for caption in app.caption)
-
-
-def test_gdp_is_said_to_have_planned_and_prv_to_have_counted(data):
-    app = opened(epsilon="8", **TINY)
-    app.selectbox(key="accountant").set_value("gdp").run()
-    told = " ".join(caption.value for caption in app.caption)
-    assert "computed by PRV. GDP chose the noise, for ε = 8." in told
-    assert not any("has no result here" in warning.value for warning in app.warning)
 
 
 @pytest.mark.parametrize("refusal", [EngineFailed("The worker is gone."), DiskFull("The disk is full: free some.")])

@@ -240,15 +240,16 @@ def test_judged_units(cohort, tables, level, filters):
 
 
 def test_a_ratio_is_the_loss_less_the_public_models(cohort, tables, tmp_path):
-    """Of units of which both read the same notes; the threshold is the mean ratio of the members' notes."""
+    """Of units of which both read the same notes; the threshold is the mean ratio of their members' notes."""
     mine = cohort["scores"][cohort["scores"]["attack"] == "loss"]
     rng = np.random.default_rng(4)
     theirs = mine.assign(score=rng.normal(size=len(mine)))
-    left_out = mine["note_id"].iloc[0]
-    write_table(tmp_path, "scores", theirs[theirs["note_id"] != left_out])
+    who = mine.loc[mine["member"], "patient_id"].value_counts().index[0]
+    left_out = (mine["patient_id"] == who) & mine["patient_id"].duplicated()  # as by a cap on the notes of a patient
+    write_table(tmp_path, "scores", theirs[~left_out])
     ratio = replace(scored(cohort, "ratio base"), public=tmp_path / "scores.parquet")
     judged = mine[mine["split"].isin(["member", "heldout"])].assign(score=mine["score"] - theirs["score"])
-    judged = judged[judged["patient_id"] != mine["patient_id"].iloc[0]]
+    judged = judged[judged["patient_id"] != who]
     expected = judged.groupby("patient_id")["score"].mean()
     found = tables.judged(ratio, "patient")
     assert found["score"].to_numpy() == pytest.approx(expected.to_numpy())
@@ -257,27 +258,9 @@ def test_a_ratio_is_the_loss_less_the_public_models(cohort, tables, tmp_path):
     assert listed["caught"].to_dict() == (expected > threshold).to_dict()
     each = tables.scores_of([ratio, scored(cohort)], list(expected.index)).set_index(["attack", "patient_id"])
     assert each.loc["ratio base", "score"].to_numpy() == pytest.approx(expected.sort_index().to_numpy())
+    assert each.loc["ratio base", "threshold"].tolist() == pytest.approx([threshold] * len(expected))
+    assert listed["catching"].to_dict() == listed["caught"].astype(int).to_dict(), "the same attack catches the same"
     assert len(each.loc["loss"]) == len(expected)
-
-
-def test_a_ratio_has_one_threshold_where_the_public_model_judged_fewer_notes_of_a_member(cohort, tables, tmp_path):
-    """As with a promise per note of a patient above the control's cap, or a training without one patient."""
-    mine = cohort["scores"][cohort["scores"]["attack"] == "loss"]
-    counts = mine[mine["member"]].groupby("patient_id").size()
-    who = counts[counts > 1].index[0]
-    mine = mine.assign(score=mine["score"] + 40.0 * (mine["patient_id"] == who))
-    theirs = mine.assign(score=np.random.default_rng(4).normal(size=len(mine)))
-    kept = (theirs["patient_id"] != who) | ~theirs["patient_id"].duplicated()
-    for name, rows in (("run", mine), ("base", theirs[kept])):
-        write_table(tmp_path / name, "scores", rows)
-    ratio = Scored("ratio base", tmp_path / "run/scores.parquet", public=tmp_path / "base/scores.parquet")
-    judged = mine.assign(score=mine["score"] - theirs["score"])[mine["member"] & (mine["patient_id"] != who)]
-    threshold = judged["score"].mean()
-    listed = tables.in_bucket(ratio, "patient", None)
-    each = tables.scores_of([ratio], [*listed["patient_id"][:3], who])
-    assert each["threshold"].tolist() == pytest.approx(3 * [threshold])
-    assert listed["caught"].any() and listed["catching"].tolist() == listed["caught"].astype(int).tolist()
-    assert listed["caught"].tolist() == (listed["score"] > threshold).tolist()
 
 
 def test_attacks_of_a_run_begin_with_the_ratio_to_the_public_model(tmp_path):
