@@ -34,8 +34,19 @@ def decisions_on(run: Run, audit: StoredAudit, unit: Unit) -> pd.DataFrame:
     return decisions(audit.table("membership"), run.table("scores"), unit, seed=run.spec.audit.seed)
 
 
+def notes_judged(run: Run) -> int:
+    """Number of notes that the quick audit's loss attack scored; 0 if a run with figures only did not keep it."""
+    if run.figures_only:
+        found = stored(run, "auc", "note")
+        return 0 if found is None else found.patients
+    return int((run.table("scores")["attack"] == LOSS).sum())
+
+
 def stored(run: Run, measure: str, unit: Unit = "patient") -> Strongest | None:
-    """A measure of the loss attack that a run with figures only kept; None if it could not be computed."""
+    """A measure of the loss attack that a run with figures only kept; None if it could not be computed.
+
+    For the unit note, `patients` is the number of notes.
+    """
     rule, metric = _ROWS[measure]
     rows = run.table("membership")
     rows = rows[(rows["level"] == LEVEL[unit]) & (rows["length"] == "all") & (rows["rule"] == rule)]

@@ -133,7 +133,7 @@ def first_page(
         "controls": quick,
         "attacks": full,
         "strongest": membership(runs, audits, bases),
-        "strongest_note": membership_by_note(full, quick),
+        "strongest_note": membership_by_note(full, quick, runs),
         "bounds": bounds(runs, audits),
         "planted": planted(runs, audits),
         "hipaa": hipaa(facts),
@@ -282,7 +282,9 @@ def short_names(runs: Sequence[Run]) -> dict[str, str]:
     found = {}
     for number, run in enumerate(runs):
         mechanism = run.privacy
-        promise = "no privacy" if mechanism is None else f"ε = {guaranteed_text(mechanism.epsilon())} per {mechanism.unit}"
+        promise = (
+            "no privacy" if mechanism is None else f"ε = {guaranteed_text(mechanism.epsilon())} per {mechanism.unit}"
+        )
         promise += ", clipped" if run.spec.training.clip_norm is not None else ""
         promise += "" if run.spec.defence is None else f", {run.spec.defence.label}"
         promise += "" if run.spec.without is None else f", without {', '.join(run.spec.without)}"

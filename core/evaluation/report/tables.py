@@ -12,7 +12,7 @@ from core.attacks.membership.decision import LOSS
 from core.evaluation import registry
 from core.evaluation.guarantee.audit_guarantee import BOUND_COLUMNS
 from core.evaluation.guarantee.step_audit import PLANTED_COLUMNS, stored_proofs
-from core.evaluation.membership.of_run import strongest_on
+from core.evaluation.membership.of_run import notes_judged, strongest_on
 from core.evaluation.memorisation.discoverable import TRIES_COLUMNS, by_chance
 from core.evaluation.memorisation.risk import CALIBRATED
 from core.evaluation.memorisation.summary import stored_bounds
@@ -103,14 +103,14 @@ def membership(runs: Sequence[Run], audits: Mapping[str, StoredAudit], bases: Ma
     return pd.DataFrame(rows, columns=["run", *ENDS, "attack", "attacks", "patients", *BASE_ENDS])
 
 
-def membership_by_note(attacks: pd.DataFrame, controls: pd.DataFrame) -> pd.DataFrame:
+def membership_by_note(attacks: pd.DataFrame, controls: pd.DataFrame, runs: Sequence[Run]) -> pd.DataFrame:
     """AUC by note of the strongest attack on each model, from the report's tables `attacks` and `controls`.
 
     With a full audit: the attack whose stored interval, widened for the choice, has the highest lower end
     (`core.evaluation.stats.intervals.most_certain`). Without one: the loss attack of the quick audit. The control is
-    the loss attack on the public base model.
+    the loss attack on the public base model. `n` of `auc_loss` counts patients, so the notes are counted in the scores.
     """
-    rows = []
+    rows, by_id = [], {run.id: run for run in runs}
     for quick in controls[controls["metric"] == "auc_loss"].to_dict("records"):
         tried = attacks[(attacks["run"] == quick["run"]) & (attacks["level"] == "note") & attacks["value"].notna()]
         if len(tried):
@@ -119,7 +119,8 @@ def membership_by_note(attacks: pd.DataFrame, controls: pd.DataFrame) -> pd.Data
             top = tried.iloc[place]
             row = {**vars(found), "attack": top["attack"], "attacks": len(tried), "notes": int(top["n"])}
         else:
-            row = {end: quick[end] for end in ENDS} | {"attack": LOSS, "attacks": 1, "notes": quick["n"]}
+            row = {end: quick[end] for end in ENDS} | {"attack": LOSS, "attacks": 1}
+            row["notes"] = notes_judged(by_id[quick["run"]])
         rows.append({"run": quick["run"], **row, **{end: quick[end] for end in BASE_ENDS}})
     return pd.DataFrame(rows, columns=["run", *ENDS, "attack", "attacks", "notes", *BASE_ENDS])
 

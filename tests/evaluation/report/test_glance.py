@@ -122,12 +122,23 @@ def test_the_strongest_attack_by_note_is_widened_for_the_choice():
     rows = [("r", "a", "note", 0.6, 0.55, 0.65, 40), ("r", "b", "note", 0.7, 0.66, 0.74, 40)]
     rows += [("r", "b", "patient", 0.99, 0.9, 1.0, 9), ("other", "a", "note", 0.9, 0.8, 1.0, 40)]
     full = pd.DataFrame(rows, columns=["run", "attack", "level", "value", "low", "high", "n"])
-    (row,) = membership_by_note(full, quick).to_dict("records")
+    scores = pd.DataFrame({"attack": ["loss"] * 31 + ["public loss"] * 5})
+    runs = [SimpleNamespace(id="r", figures_only=False, table=lambda name: {"scores": scores}[name])]
+    (row,) = membership_by_note(full, quick, runs).to_dict("records")
     wide = best_of(Interval(0.7, 0.66, 0.74), 2, least=0, most=1)
     assert (row["attack"], row["attacks"], row["notes"], row["value"]) == ("b", 2, 40, 0.7)
     assert (row["low"], row["high"]) == (wide.low, wide.high) and row["low"] < 0.66
-    (row,) = membership_by_note(full.iloc[:0], quick).to_dict("records")
-    assert (row["attack"], row["attacks"], row["notes"], row["low"]) == ("loss", 1, 7, 0.45)
+    (row,) = membership_by_note(full.iloc[:0], quick, runs).to_dict("records")
+    assert (row["attack"], row["attacks"], row["notes"], row["low"]) == ("loss", 1, 31, 0.45), "7 patients, 31 notes"
+
+
+@pytest.mark.parametrize("name", ["distilbert-122b6e08bd48", "gpt2-3f543abb3a65"])
+def test_a_quick_audit_by_note_is_told_with_its_notes(name):
+    """4,192 notes of 430 patients, of a run with its scores and of one with figures only."""
+    shipped = Workspace("nowhere", shared=(DEMO,))
+    told = {one["key"]: one["answer"] for one in first_page(shipped, [shipped.run(name)]).facts["glance"]}
+    assert "on 4,192 notes by the loss attack" in told["membership_note"]
+    assert "on 430 patients by the loss attack" in told["membership_patient"]
 
 
 def attacked(made: Subject, low: float, base_high: float) -> Subject:
