@@ -12,12 +12,22 @@ from streamlit.testing.v1 import AppTest
 from core.common.program import PROGRAM
 from core.evaluation.guarantee.live_bound import live_epsilon
 from core.evaluation.guarantee.odds import mechanism_accuracy
-from core.evaluation.wording import most_right_guesses, pairs_of, right_of_100
+from core.evaluation.wording import NEARLY_ALL, most_right_guesses, pairs_of, right_of_100
 from core.runs.store import DEMO, Workspace
 from pages.parts.auditor.deck import drawn
 from tests.pages.visit import visit
 
 PLAIN, EIGHT, ONE = "gpt2-1ea4fd58ffd0", "gpt2-0a31e8681aba", "gpt2-9c478ef93063"
+SHIPPED = {  # the runs of the lesson's hospital, by ε
+    "0.5": "gpt2-d1b9cba0c7b1",
+    "1": ONE,
+    "3": "gpt2-7ad516e7575e",
+    "8": EIGHT,
+    "30": "gpt2-51341a969f55",
+    "100": "gpt2-56db750bec5b",
+    "1000": "gpt2-22279a9d614a",
+    "10000": "gpt2-8d5dfa2221b9",
+}
 PLAN = " ".join((PROGRAM / "docs" / "teaching" / "plan.md").read_text(encoding="utf-8").split())
 
 
@@ -45,7 +55,7 @@ def test_the_handout_has_the_figures_of_the_lesson(shipped):
     app = AppTest.from_function(_handout, default_timeout=90).run()
     assert not app.exception
     sheet = app.session_state["sheet"]
-    runs = {"ε = 1 per note": ONE, "ε = 8 per note": EIGHT, "no privacy": PLAIN}
+    runs = {f"ε = {epsilon} per note": run_id for epsilon, run_id in SHIPPED.items()} | {"no privacy": PLAIN}
     assert [row.name for row in sheet.trainings] == ["public model, read no notes", *runs]
     for row in sheet.trainings:
         run_id, arm = (runs[row.name], "run") if row.name in runs else (PLAIN, "base")
@@ -55,10 +65,11 @@ def test_the_handout_has_the_figures_of_the_lesson(shipped):
             (row.perplexity, "perplexity_heldout"),
         ):
             assert (figure.value, figure.low, figure.high) == pytest.approx(_figure(shipped, run_id, metric, arm))
-    assert [row.right for row in sheet.trainings] == ["", "74", "99.97", "no limit"]
+    limits = ["63", "74", "96", "99.97", *[NEARLY_ALL] * 4]  # e^ε/(1 + e^ε): .622, .731, .953, .9997
+    assert [row.right for row in sheet.trainings] == ["", *limits, "no limit"]
     assert sheet.control.value == _figure(shipped, PLAIN, "full_name_patients", "heldout")[0]
     assert (sheet.patients, sheet.held_out, sheet.texts, sheet.unit) == (1_204, 516, 1_400, "note")
-    assert sheet.public_noise and sheet.runs == (ONE, EIGHT, PLAIN)
+    assert sheet.public_noise and sheet.runs == (*SHIPPED.values(), PLAIN)
 
 
 def _offered(app: AppTest) -> bool:

@@ -152,7 +152,7 @@ def test_a_pickle_under_another_name_is_refused(archive, empty, tmp_path, smoke_
     assert not (empty.root / run).exists() and not list(empty.root.rglob("*building*"))
     assert {one.outcome for one in done if one.path.startswith("corpora")} == {"imported"}
     (audit,) = [one for one in done if one.path.startswith("audits")]
-    assert audit.outcome == "refused" and "its run is neither here nor in the archive" in audit.why
+    assert audit.outcome == "refused" and "about the archive's run, which was not imported" in audit.why
 
 
 def renamed(entries: dict[str, bytes], old: str, new: str) -> None:
