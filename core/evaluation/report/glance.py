@@ -109,7 +109,7 @@ class Subject:
 
     @property
     def holds(self) -> bool:
-        """Whether the guarantee may be told as one: an ε is promised, and no attack contradicts it."""
+        """Whether the report may present the guarantee as one: an ε is promised, and no attack contradicts it."""
         return self.protected and not self.alarmed
 
     def supposed(self, said: str) -> str:
@@ -358,7 +358,7 @@ def still_open(subject: Subject, decision: Decision, *, audited: bool, recommend
     if not audited and not subject.run.spec.is_base:
         found.append(f"Other attacks than those of the quick audit: {audit_command(subject.run.id)}")
     elif not subject.run.spec.is_base and not subject.rows("attacks", attack=LIRA):
-        found.append(f"Whether LiRA, the attack with shadow models, tells more: {shadows_command(subject.run.id)}")
+        found.append(f"Whether LiRA, the attack with shadow models, finds more: {shadows_command(subject.run.id)}")
     bounds = [bound for bound in (subject.bound(), subject.curve()) if bound is not None]
     ceiling = max((float(bound["ceiling"]) for bound in bounds), default=math.inf)
     planted = subject.planted()
@@ -374,7 +374,7 @@ def still_open(subject: Subject, decision: Decision, *, audited: bool, recommend
         f"{len(untested) - unknown} of HIPAA’s 18 identifiers were not looked for: they are no field of a record."
     )
     if unknown:
-        found.append(f"{unknown} of them were not looked for: no patient’s value is known that could be searched for.")
+        found.append(f"{unknown} more were not looked for: no patient’s value is known that could be searched for.")
     if not recommended:
         found.append("Your limits for risk and usefulness: none were given, so nothing is recommended.")
     if missing := decision.missing():

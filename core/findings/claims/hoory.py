@@ -25,8 +25,7 @@ from core.findings.measures.tables import labelled, metric_difference
 from core.findings.needs import Need
 from core.findings.rules import Above, Below, Within
 from core.findings.stored_runs import StoredRuns
-from core.spec import ModelKind, RunSpec, VocabularySpec
-from core.spec.parts import USUAL_COPIES
+from core.spec import USUAL_COPIES, ModelKind, RunSpec, VocabularySpec
 
 LITTLE = 0.05  # largest loss of F1 that counts as little: the paper reports 2.3 and 3.1 points
 F1_EPSILONS = (3.0, 1.0)
@@ -296,9 +295,9 @@ CLAIMS = (
             *(Need(large(kind, None)) for kind in ("distilbert", "gpt2")),
         ),
         sizes=LARGE + "; 4 canaries planted 8 times",
-        differs="At most 8 copies, all three forms together. The two sides were first combined as independent ones, by "
-        "which it could not be told; they have the same canaries, so they are compared canary by canary. The rule is "
-        f"the same. {FEW} {SYNTHETIC}",
+        differs="At most 8 copies, all three forms together. First the two sides were combined as independent, and the "
+        "verdict was “cannot tell”. They have the same canaries, so now they are compared canary by canary. The rule "
+        f"did not change. {FEW} {SYNTHETIC}",
         page="canaries",
     ),
     Claim(

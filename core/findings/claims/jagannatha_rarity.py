@@ -52,7 +52,7 @@ CLAIMS = (
         differs="AUC instead of PL, and a test over patients instead of a correlation over buckets. " + FEW,
         why={
             "cannot tell": "Rarer patients leak more under the ratio to the public model, corrected for these three "
-            "attacks. Patients corrects for all six that were tested, and there no trend can be told. The loss shows "
+            "attacks. The page Patients corrects for all six that were tested, and finds no trend. The loss shows "
             "no trend, and a trend of the ratio to a population model is within several points of 0 either way."
         },
         page="patients",

@@ -23,7 +23,7 @@ def exposure_difference(
         one: A run.
         other: The run that is subtracted.
         form: Canaries of this form alone; of all three forms without it.
-        least: Canaries planted at least so many times.
+        least: The smallest number of copies that counts.
 
     Raises:
         Missing: No such canary was planted.
@@ -41,12 +41,12 @@ def exposure_difference(
 
 
 def planted_minus_left_out(runs: StoredRuns, spec: RunSpec, copies: int) -> tuple[Interval, int]:
-    """Mean exposure of the canaries planted so many times − that of all canaries never planted, in bits.
+    """Mean exposure of the canaries planted `copies` times − that of all canaries never planted, in bits.
 
     Student's t for each mean, combined as independent ones. The second value is the number of the planted canaries.
 
     Raises:
-        Missing: No canary was planted so many times, or all were planted.
+        Missing: No canary was planted `copies` times, or all were planted.
     """
     rows = _sentences(runs, spec)
     planted = rows.loc[rows["inserted"] & (rows["insertions"] == copies), "exposure"]

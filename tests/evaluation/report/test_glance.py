@@ -340,7 +340,7 @@ def test_what_was_not_looked_for_is_not_called_absent(runs, report):
     )
     counted = [line for line in lines if "were not looked for" in line]
     fields = len(made.rows("hipaa", tested="no"))
-    assert counted[0].startswith(f"{fields} of HIPAA") and counted[1].startswith("2 of them")
+    assert counted[0].startswith(f"{fields} of HIPAA") and counted[1].startswith("2 more")
 
 
 def test_nan_is_no_number_of_the_first_page(runs, report):
