@@ -82,7 +82,8 @@ def refresh(
             say(f"[{number}/{len(chosen)}] {run.id}")
             done.append(refresh_run(run, workspace))
         lines = [f"{one.run}: {one.sentence}" for one in done] or ["There are no runs yet: `python -m core train`."]
-        out = {"version": version(), "runs": [asdict(one) for one in done], "problems": problems}
+        versions = {"version": version(), "version_imported": version(imported=True)}
+        out = {**versions, "runs": [asdict(one) for one in done], "problems": problems}
         answer(out, "\n".join([*lines, *problems]), as_json=as_json)
         if any(one.state == "made again" for one in done):
             say("An app that is running keeps older figures in memory: restart it.")

@@ -75,9 +75,12 @@ def figure(key: str) -> Figure:
     return found
 
 
-def version() -> int:
-    """Version of a metrics table computed now: the highest `since` of the registered figures."""
-    return max(one.since for one in _figures.values())
+def version(imported: bool = False) -> int:
+    """Version of a metrics table computed now: the highest `since` of the registered figures.
+
+    Runs on imported notes have their own, so that a change of their figures alone leaves other runs current.
+    """
+    return max(max(one.since, one.since_imported if imported else 0) for one in _figures.values())
 
 
 def functions() -> tuple[Callable[..., Any], ...]:

@@ -19,10 +19,16 @@ from core.runs.integrity.verify import cohort_problems, run_problems
 from core.runs.run import Run, RunBroken, file_problems, read_promise, read_stored_spec, read_vocabulary
 from core.runs.store import Workspace
 from core.runs.tables import ADDED, READING, SCHEMAS, read_table, write_table
+from core.spec import RunSpec
 
 METRICS, CARD = "tables/metrics.parquet", CARD_FILE
 DERIVED = {METRICS, CARD}
 _NAMES = [name for name in SCHEMAS if name != "metrics"]
+
+
+def current_version(spec: RunSpec) -> int:
+    """Version of the metrics table that is computed now for a run of this spec."""
+    return registry.version(imported=spec.corpus.imported is not None)
 
 
 def control_tables(base: Run) -> dict[str, pd.DataFrame]:
@@ -43,7 +49,7 @@ def write_derived(folder: Path, corpus: Corpus, control: Mapping[str, pd.DataFra
     tables = {name: read_table(folder / "tables", name, folder.name) for name in own}
     entries = None if spec.vocabulary is None else read_vocabulary(folder)
     metrics = figures(spec, corpus, tables, control, entries)
-    write_table(folder / "tables", "metrics", metrics, version=registry.version())
+    write_table(folder / "tables", "metrics", metrics, version=current_version(spec))
     mechanism = read_promise(folder, spec, stored.schema) if spec.privacy.private else None
     write_card(folder, spec, mechanism, metrics, registry.on_card())
 

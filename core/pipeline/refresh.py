@@ -1,9 +1,9 @@
 """What `python -m core refresh` does: figures of an older version are made again from stored tables.
 
 A metrics table says of which version it is (`core.runs.tables.table_version`), and every figure since which version it
-is made as it is now (`core.evaluation.figures.record.Figure.since`). No attack is run: metrics, card and the figures of
-a full audit follow from tables that are stored. Interrupted, the same call goes on: a run whose metrics and checksums
-do not agree is made again, too.
+is made as it is now (`since` of `core.evaluation.figures.record.Figure`; for a run on imported notes `since_imported`,
+if that is later). No attack is run: metrics, card and the figures of a full audit follow from tables that are stored.
+Interrupted, the same call goes on: a run whose metrics and checksums do not agree is made again, too.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from core.evaluation import registry
-from core.pipeline.derived import DERIVED, differing, rebuild
+from core.pipeline.derived import DERIVED, current_version, differing, rebuild
 from core.pipeline.full_audit import outdate_figures, refresh_figures
 from core.runs.audits import AuditBroken
 from core.runs.integrity.checksums import take
@@ -36,7 +35,7 @@ class Refreshed:
 
 def refresh(run: Run, workspace: Workspace) -> Refreshed:
     """Make the outdated figures of a run again, and say what was done or why nothing could be."""
-    now, stored = registry.version(), table_version(run.folder / "tables", "metrics")
+    now, stored = current_version(run.spec), table_version(run.folder / "tables", "metrics")
     if stored > now:
         told = f"Its figures are of version {stored}, and this software makes version {now}. Nothing was done."
         return Refreshed(run.id, "newer", stored, told)

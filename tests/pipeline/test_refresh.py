@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from core.__main__ import main
 from core.evaluation import registry
+from core.phi.fields import FIELDS
 from core.pipeline.full_audit import audit, open_figures
 from core.pipeline.refresh import refresh
 from core.runs.integrity.verify import damages
+from core.runs.run import Run
 from core.runs.store import Workspace
 from core.runs.tables import table_version, write_table
+from core.spec import CorpusSpec
 
 METRICS = "tables/metrics.parquet"
 
@@ -31,7 +35,7 @@ def workspace(smoke_workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
 def newer(monkeypatch: pytest.MonkeyPatch) -> int:
     """Figures are made as of a version that is one higher."""
     version = registry.version() + 1
-    monkeypatch.setattr("core.evaluation.registry.version", lambda: version)
+    monkeypatch.setattr("core.evaluation.registry.version", lambda imported=False: version)
     return version
 
 
@@ -52,7 +56,7 @@ def test_what_is_up_to_date_is_left_alone(workspace, smoke_specs, capsys):
     assert main(["refresh", "--json"]) == 0
     said = told(capsys)
     assert {one["state"] for one in said["runs"]} == {"up to date"} and len(said["runs"]) == 3
-    assert said["version"] == registry.version()
+    assert said["version"] == registry.version() and said["version_imported"] == registry.version(imported=True)
     assert {run.id: files(run.folder) for run in workspace.runs()} == before
 
 
@@ -143,6 +147,44 @@ def test_figures_of_a_full_audit_follow_the_metrics(workspace, smoke_specs, newe
     assert after["loss"] == attacks["loss"] and after["summary: membership"] == attacks["summary: membership"]
     assert after["summary: risk"].finished > attacks["summary: risk"].finished
     assert open_figures(plain, workspace) == [] and refresh(plain, workspace).state == "up to date"
+
+
+@pytest.fixture
+def imported(workspace, smoke_specs) -> Run:
+    """A run on imported notes of which five members' names are known, with the figures that version 2 made.
+
+    That version divided by all members, as it does for a synthetic hospital.
+    """
+    base = workspace.run(smoke_specs["base"].run_id)
+    hospital = workspace.corpus(base.spec.corpus)
+    members = hospital.patients.loc[hospital.patients["split"] == "member", "patient_id"]
+    patients = hospital.patients.assign(**{field.name: None for field in FIELDS})
+    named = hospital.patients["full_name"].where(patients["patient_id"].isin(members[:5]))
+    spec = CorpusSpec(imported="0" * 16)
+    workspace.add(replace(hospital, patients=patients.assign(full_name=named), spec=spec))
+    work = workspace.begin(base.spec.model_copy(update={"corpus": spec}))
+    write_table(work / "tables", "metrics", base.metrics, version=2)
+    for path in base.folder.rglob("*"):
+        copy = work / path.relative_to(base.folder)
+        if path.is_file() and path.name not in ("spec.json", "checksums.json", "metrics.parquet"):
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, copy)
+    return workspace.complete(work)
+
+
+def test_figures_of_imported_notes_with_an_old_denominator_are_made_again(workspace, imported, capsys):
+    """Their version is that of their kind of run: the others, which are counted as before, stay current."""
+    before = {run.id: files(run.folder) for run in workspace.runs() if run.id != imported.id}
+    assert 5 not in set(imported.metrics.query("metric == 'full_name_patients'")["n"]), "all members were counted"
+    assert main(["refresh", "--json"]) == 0
+    states = {one["run"]: one["state"] for one in told(capsys)["runs"]}
+    assert states.pop(imported.id) == "made again" and set(states.values()) == {"up to date"}
+    again = workspace.run(imported.id)
+    assert version_of(again.folder) == registry.version(imported=True) > registry.version()
+    names = again.metrics.query("metric == 'full_name_patients'")
+    assert list(names["arm"]) == ["run"] and list(names["n"]) == [5], "no held-out patient's name is known"
+    assert {run.id: files(run.folder) for run in workspace.runs() if run.id != imported.id} == before
+    assert refresh(again, workspace).state == "up to date"
 
 
 def test_a_run_that_is_not_there_is_bad_input(workspace, capsys):

@@ -132,6 +132,7 @@ class Figure:
     chart: Chart | None = None
     limit: Limit | None = None
     since: int = 1  # first version of the metrics table with the figure computed like this
+    since_imported: int = 0  # the same for runs on imported notes, where a later change concerned these alone
 
     def function(self) -> Callable[..., Any] | None:
         """The function that computes its rows; None for a figure that `summarise` does not compute."""
