@@ -36,6 +36,11 @@ class Summary:
     headline: str = ""  # condition (DataFrame.query) for the rows that the command line prints; JSON has all
     from_metrics: bool = False  # also reads the run's metrics table, so it is outdated when that changes
     version: int = 1  # raise it when code changes the content: stored tables are then computed again
+    version_imported: int = 0  # of runs on imported notes, where a later change concerned these alone
+
+    def version_for(self, run: Run) -> int:
+        """Version of the table that is computed now for this run."""
+        return max(self.version, self.version_imported) if run.spec.corpus.imported is not None else self.version
 
     def frame(self, audited: Audited) -> pd.DataFrame | None:
         """The table with its columns in order, or None if a table that it needs is empty."""

@@ -232,18 +232,23 @@ def extraction_rows(generations: pd.DataFrame, hits: pd.DataFrame, corpus: Corpu
 
 
 def pools(corpus: Corpus, fields: Collection[str]) -> dict[str, int]:
-    """Number of patients of the arms `run` and `heldout` who have a value of one of `fields` that can be searched for.
+    """Number of patients of the arms `run` and `heldout` who are `searchable`."""
+    found, splits = searchable(corpus, fields), corpus.patients["split"]
+    return {arm: int((found & (splits == split)).sum()) for arm, split in SPLIT_OF_ARM.items()}
 
-    In a synthetic cohort these are all of them. Imported patients may have no record, or one word of a name.
+
+def searchable(corpus: Corpus, fields: Collection[str]) -> np.ndarray:
+    """Whether each patient has a value of one of `fields` that can be searched for: (patients,).
+
+    In a synthetic cohort all of them have. Imported patients may have no record, or one word of a name.
     """
     patients = corpus.patients
     if corpus.spec is None or corpus.spec.imported is None:
-        found = np.ones(len(patients), dtype=bool)
-    else:
-        found = np.zeros(len(patients), dtype=bool)
-        for field in fields:
-            found |= [isinstance(value, str) and bool(forms(field, value)[1]) for value in patients[field]]
-    return {arm: int((found & (patients["split"] == split)).sum()) for arm, split in SPLIT_OF_ARM.items()}
+        return np.ones(len(patients), dtype=bool)
+    found = np.zeros(len(patients), dtype=bool)
+    for field in fields:
+        found |= [isinstance(value, str) and bool(forms(field, value)[1]) for value in patients[field]]
+    return found
 
 
 def attempts_with_leak(direct: pd.DataFrame, generations: int, pool: Mapping[str, int]) -> Iterator[Row]:

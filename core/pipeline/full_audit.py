@@ -126,7 +126,7 @@ def check_attackable(run: Run) -> None:
 def open_attacks(run: Run, workspace: Workspace) -> list[Attack]:
     """The attacks left for a full audit of the run: those never run, failed, or run by older code."""
     before = workspace.audit(run.id).outcomes()
-    return [attack for attack in chosen_attacks(run, None) if not _is_done(attack, before.get(attack.name))]
+    return [attack for attack in chosen_attacks(run, None) if not _is_done(attack.version, before.get(attack.name))]
 
 
 def open_figures(run: Run, workspace: Workspace) -> list[Summary]:
@@ -140,7 +140,8 @@ def open_figures(run: Run, workspace: Workspace) -> list[Summary]:
     return [
         summary
         for summary, outcome in made
-        if newest is not None and (outcome is None or not _is_done(summary, outcome) or outcome.finished < newest)
+        if newest is not None
+        and (outcome is None or not _is_done(summary.version_for(run), outcome) or outcome.finished < newest)
     ]
 
 
@@ -213,7 +214,7 @@ class _Battery:
     def go(self, attacks: Sequence[Attack], again: bool) -> StoredAudit:
         stored = self.workspace.audit(self.run.id)
         before = stored.outcomes()
-        open_ones = [attack for attack in attacks if again or not _is_done(attack, before.get(attack.name))]
+        open_ones = [attack for attack in attacks if again or not _is_done(attack.version, before.get(attack.name))]
         if open_ones:
             target = target_of(self.run, self.workspace)
             for number, attack in enumerate(open_ones, start=1):
@@ -228,7 +229,7 @@ class _Battery:
         for number, summary in enumerate(left, start=1):
             self.log.progress(number, len(left))
             name = SUMMARY + summary.name
-            self._keep(stored, name, partial(self._summarised, stored, summary), summary.version)
+            self._keep(stored, name, partial(self._summarised, stored, summary), summary.version_for(self.run))
 
     def _attack(self, stored: StoredAudit, attack: Attack, target: Target) -> None:
         from core.attacks.registry import checked
@@ -288,10 +289,10 @@ class _Battery:
             raise Cancelled(f"The audit of run {self.run.id} was cancelled; finished attacks are kept.")
 
 
-def _is_done(one: Attack | Summary, outcome: Outcome | None) -> bool:
+def _is_done(version: int, outcome: Outcome | None) -> bool:
     if outcome is None or outcome.state not in ("done", "not possible"):  # cohorts do not change
         return False
-    return outcome.version == one.version
+    return outcome.version == version
 
 
 def summaries() -> tuple[Summary, ...]:

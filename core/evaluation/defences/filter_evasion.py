@@ -11,7 +11,7 @@ from core.attacks.memorisation.filter_evasion import FIRST_COLUMNS, REWORDED, TW
 from core.corpus.tables import Corpus
 from core.evaluation.audit_summaries import Audited, Summary
 from core.evaluation.defences.filtering import false_alarms, filtered, filters, harmless_texts
-from core.evaluation.summary import SPLIT_OF_ARM, Row, attempts_with_leak
+from core.evaluation.summary import Row, attempts_with_leak, pools
 from core.phi.fields import DIRECT
 from core.phi.index import PhiIndex
 from core.phi.output_filter import OutputFilter
@@ -34,7 +34,8 @@ def filter_evasion(reworded: pd.DataFrame, generations: pd.DataFrame, corpus: Co
 
     An attempt leaks if the filtered answer, as it is or restored by the wording's `restore`, contains a direct
     identifier of a patient of that arm that was not in the prompt. Where a value is split over two answers, the filter
-    also reads the first one; an attempt whose first name it blacks out ends there, without a leak.
+    also reads the first one; an attempt whose first name it blacks out ends there, without a leak. An arm in which no
+    patient's direct identifier is known has no rows: nothing could be searched for.
 
     Args:
         reworded: The attack's table. If version 1 of the attack made it, it lacks the first answers, and there are no
@@ -45,7 +46,7 @@ def filter_evasion(reworded: pd.DataFrame, generations: pd.DataFrame, corpus: Co
     if not set(FIRST_COLUMNS) <= set(reworded.columns):
         reworded = reworded[reworded["wording"] != TWO_ANSWERS]
     index = index_of(corpus)
-    pool = {arm: int((corpus.patients["split"] == split).sum()) for arm, split in SPLIT_OF_ARM.items()}
+    pool = pools(corpus, DIRECT)
     every = pd.concat([generations.assign(model="target", wording=USUAL), reworded], ignore_index=True)
     through: dict[str, OutputFilter | None] = {UNFILTERED: None, **filters(corpus.patients)}
     rows = [
@@ -97,6 +98,6 @@ def _alarms(audited: Audited) -> pd.DataFrame:
 
 
 FILTER_EVASION: tuple[Summary, ...] = (
-    Summary("walk_around", COLUMNS, (REWORDED,), _filter_evasion, version=2),
+    Summary("walk_around", COLUMNS, (REWORDED,), _filter_evasion, version=2, version_imported=3),
     Summary("filter_alarms", ALARM_COLUMNS, (REWORDED,), _alarms),
 )

@@ -6,6 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from core.evaluation import wording
+from core.pipeline.full_audit import SUMMARY
 from core.runs.run import Run
 from pages.parts.common.data_table import data_table
 from pages.parts.jobs import battery
@@ -19,6 +20,10 @@ HEADINGS = {
     "shapes": "PHI shapes only",
     "known values": "Known values only",
 }
+NOBODY = (
+    "Not measured: no direct identifier of the patients that this model was trained on is known, so none could be "
+    "searched for."
+)
 
 
 def show(run: Run) -> None:
@@ -31,6 +36,10 @@ def show(run: Run) -> None:
     )
     stored = owner.workspace().audit(run.id)
     found = stored.table("walk_around")
+    outcome = stored.outcomes().get(SUMMARY + "walk_around")
+    if found.empty and outcome is not None and outcome.tables:
+        st.info(NOBODY, icon=":material/alt_route:")
+        return
     if found.empty:
         st.info(
             "Not measured for this model yet. The full battery of attacks measures it.", icon=":material/alt_route:"
@@ -50,7 +59,7 @@ def pivoted(found: pd.DataFrame) -> pd.DataFrame:
             {
                 "Way of asking": way,
                 "No filter": cells[way, UNFILTERED, "run"],
-                "Control: held out": cells[way, UNFILTERED, "heldout"],
+                "Control: held out": cells.get((way, UNFILTERED, "heldout"), "not measured"),
                 **{heading: cells[way, name, "run"] for name, heading in HEADINGS.items()},
                 "Control: public model": cells.get((way, UNFILTERED, "base"), ""),
             }

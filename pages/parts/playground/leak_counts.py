@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from core.evaluation.summary import Row as MetricRow
 
 MOST_CHIPS = 12
+NOBODY = "Leaks are not counted: no direct identifier of the patients that it was trained on is known."
 WRITTEN = ' <mark class="phi phi-leak"><b>written</b></mark>'
 
 
@@ -43,9 +44,12 @@ def _interval(low: float, high: float) -> str:
 
 def counts(answers: Sequence[Answer], run: Run) -> None:
     """Samples with a leak, in this session and in the run's stored audit, each next to its controls."""
+    members = int((_splits(run.spec) == "member").sum())
+    if not members and answers:
+        st.caption(NOBODY)
+        return
     rows = [row for row in (_session(answers, run), _audit(run)) if row]
     if rows:
-        members = int((_splits(run.spec) == "member").sum())
         titles = {
             "leaks": "samples in which the model wrote an identifier of a patient it was trained on",
             "share": "share of the samples, with its 95\u00a0% interval",
@@ -64,7 +68,8 @@ def attempts(answers: Sequence[Answer], splits: pd.Series) -> dict[str, MetricRo
         splits: Each patient's split by id.
 
     Returns:
-        The rows `run`, `heldout` (scaled to the number of members) and `raw` (held out, not scaled).
+        The rows `run`, `heldout` (scaled to the number of members) and `raw` (held out, not scaled); none of an arm
+        without patients.
     """
     return rates(counted(answers, splits), splits)
 
@@ -97,12 +102,17 @@ def _session(answers: Sequence[Answer], run: Run) -> tuple[str, str, str, str] |
 
 
 def cells(tries: Tries, run: Run) -> tuple[str, str, str]:
-    """Counts (of at least one sample) as HTML: leaks of samples, their share, and the control."""
+    """Counts (of at least one sample) as HTML: leaks of samples, their share, and the control.
+
+    The run has a member whose identifier can be searched for.
+    """
     rows = rates(tries, _splits(run.spec))
-    leaks, control = rows["run"], rows["heldout"]
+    leaks, control = rows["run"], rows.get("heldout")
     share = f"<b>{share_html(leaks.value)}</b>{_interval(leaks.low, leaks.high)}"
     before = " before scaling" if tries.control else ""
-    held_out = f"held-out patients {share_html(control.value)} ({tries.control} of {tries.samples}{before})"
+    held_out = "none: no held-out patient’s identifier is known"
+    if control is not None:
+        held_out = f"held-out patients {share_html(control.value)} ({tries.control} of {tries.samples}{before})"
     return f"<b>{tries.leaks}</b> of {tries.samples}", share, held_out
 
 
@@ -124,8 +134,12 @@ def add_to_class(attempt: Try, runs: Sequence[Run]) -> None:
 
 
 def _splits(spec: RunSpec) -> pd.Series:
-    """Each patient's split by id; who was left out of this training is neither a member nor a control."""
-    splits = resources.patients(spec.corpus, owner.workspace())["split"]
+    """Each patient's split by id.
+
+    Who was left out of this training is neither a member nor a control, and so is an imported patient without an
+    identifier that can be searched for: the run's figures do not count them either.
+    """
+    splits = resources.known_splits(spec.corpus, owner.workspace())
     return splits if spec.without is None else splits.mask(splits.index.isin(spec.without), LEFT_OUT)
 
 

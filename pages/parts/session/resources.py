@@ -162,3 +162,15 @@ def _training_notes(run_id: str, _run: Run, _workspace: Workspace) -> pd.DataFra
 def patients(spec: CorpusSpec, _workspace: Workspace) -> pd.DataFrame:
     """A cohort's patients by id; shared by all sessions, read-only."""
     return _workspace.corpus(spec).patients.set_index("patient_id")
+
+
+@cached_object(max_entries=4, show_spinner=False)
+def known_splits(spec: CorpusSpec, _workspace: Workspace) -> pd.Series:
+    """Each patient's split by id, null for those without a direct identifier that can be searched for; read-only."""
+    splits = patients(spec, _workspace)["split"]
+    if spec.imported is None:
+        return splits
+    from core.evaluation.summary import searchable  # imports torch and scipy
+    from core.phi.fields import DIRECT
+
+    return splits.where(searchable(_workspace.corpus(spec), DIRECT))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pandas as pd
 import pytest
 
@@ -19,10 +22,11 @@ from core.attacks.memorisation.filter_evasion import (
 )
 from core.corpus.synthetic.hospital import build
 from core.corpus.tables import Corpus
-from core.evaluation.defences.filter_evasion import COLUMNS, USUAL, filter_evasion
+from core.evaluation.defences.filter_evasion import COLUMNS, FILTER_EVASION, USUAL, filter_evasion
 from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.summary import scale_to_pool
-from core.spec import CORPUS_PRESETS, AuditSpec
+from core.phi.fields import FIELDS
+from core.spec import CORPUS_PRESETS, AuditSpec, CorpusSpec, RunSpec
 
 
 @pytest.mark.parametrize(
@@ -104,6 +108,30 @@ def test_what_passes_which_filter(corpus):
     assert control["both", "heldout"] == 0.0 and control["no filter", "base"] == 1.0
     one = found.iloc[0]
     assert (one["low"], one["high"]) == proportion_interval(1, 1) and one["n"] == 1
+
+
+def test_imported_patients_count_only_if_an_identifier_of_theirs_is_known(corpus):
+    """As in a run's figures: the held-out share is scaled from two known patients to three, not from all to all."""
+    splits = corpus.patients.groupby("split")["patient_id"]
+    known = [*splits.get_group("member")[:3], *splits.get_group("heldout")[:2]]
+    patients = corpus.patients.assign(**{field.name: None for field in FIELDS})
+    patients["full_name"] = corpus.patients["full_name"].where(patients["patient_id"].isin(known))
+    imported = replace(corpus, patients=patients, spec=CorpusSpec(imported="0" * 16))
+    name = patients.loc[patients["patient_id"] == known[-1], "full_name"].iloc[0]
+    table = answers("running text", ("Chart", f" {name} was seen"), ("Chart", " nothing"))
+    usual = table.head(1).drop(columns=["model", "wording"])
+    found = filter_evasion(table, usual, imported).set_index(["wording", "filter", "arm"])["value"]
+    assert found["running text", "no filter", "heldout"] == pytest.approx(scale_to_pool(0.5, 3 / 2))
+    alone = replace(imported, patients=patients.assign(full_name=None))
+    assert filter_evasion(table, usual, alone).empty, "nothing could be searched for, which is no share of 0"
+
+
+def test_only_imported_runs_are_computed_by_the_newer_version():
+    summary, _ = FILTER_EVASION
+    synthetic = RunSpec(corpus=CORPUS_PRESETS["smoke"])
+    own = RunSpec(corpus=CorpusSpec(imported="0" * 16))
+    versions = [summary.version_for(SimpleNamespace(spec=spec)) for spec in (synthetic, own)]
+    assert versions == [2, 3]
 
 
 def test_a_first_name_that_the_filter_blacks_out_cannot_be_typed(corpus):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -130,6 +131,19 @@ def test_names_that_nobody_could_look_for_are_not_measured():
     assert sentences.answer(pd.DataFrame([row])).startswith("Not measured")
     assert sentences.found(pd.Series(row), "full_name_patients").startswith("Not measured")
     assert "None of those measured" in sentences.answer(pd.DataFrame([row | {"seeds": 0}]))
+
+
+def test_of_patients_without_a_known_identifier_no_filter_is_measured(monkeypatch):
+    """The audit's table is there and empty; the page says why, and offers no battery that could not fill it."""
+    outcome = SimpleNamespace(tables=("walk_around",))
+    stored = SimpleNamespace(
+        table=lambda name: pd.DataFrame(columns=["wording"]), outcomes=lambda: {"summary: walk_around": outcome}
+    )
+    monkeypatch.setattr(filter_view.owner, "workspace", lambda: SimpleNamespace(audit=lambda run: stored))
+    told: list[str] = []
+    monkeypatch.setattr(filter_view.st, "info", lambda text, icon: told.append(text))
+    filter_view.show(SimpleNamespace(id="r"))
+    assert told == [filter_view.NOBODY]
 
 
 def test_the_filter_table_has_a_row_a_wording_and_its_words_tell_the_worst():

@@ -10,16 +10,16 @@ import pytest
 
 from core.attacks.memorisation.extraction import index_of, value_hits
 from core.corpus.synthetic.hospital import build
-from core.evaluation.summary import attempts_with_leak
-from core.phi.fields import DIRECT
+from core.evaluation.summary import attempts_with_leak, pools
+from core.phi.fields import DIRECT, FIELDS
 from core.phi.leaks import find_many
 from core.serving.server import Sampling
-from core.spec import CORPUS_PRESETS, RunSpec
+from core.spec import CORPUS_PRESETS, CorpusSpec, RunSpec
 from pages.parts.playground import leak_counts
-from pages.parts.playground.leak_counts import attempts
+from pages.parts.playground.leak_counts import attempts, rates
 from pages.parts.playground.prompt_session import each_once
 from pages.parts.playground.side_by_side import Answer, Try
-from pages.parts.session import classroom, resources
+from pages.parts.session import classroom, owner, resources
 from pages.parts.session.room_values import Tries
 from pages.parts.session.rooms import Classroom
 
@@ -68,6 +68,36 @@ def test_its_figures_are_those_counted_by_hand(corpus):
     members, heldout = (splits == "member").sum(), (splits == "heldout").sum()
     assert members > heldout
     assert found["heldout"].value == pytest.approx(1 - (1 - 2 / 6) ** (members / heldout))
+
+
+def test_the_session_counts_the_imported_patients_that_the_runs_figures_count(corpus, monkeypatch):
+    """Three members and two held-out patients have a known name. Without any, there is a sentence and no 0 %."""
+    splits = corpus.patients.groupby("split")["patient_id"]
+    known = [*splits.get_group("member")[:3], *splits.get_group("heldout")[:2]]
+    patients = corpus.patients.assign(**{field.name: None for field in FIELDS})
+    patients["full_name"] = corpus.patients["full_name"].where(patients["patient_id"].isin(known))
+    imported = replace(corpus, patients=patients, spec=CorpusSpec(imported="0" * 16))
+    workspace = SimpleNamespace(corpus=lambda spec: imported)
+    monkeypatch.setattr(owner, "workspace", lambda: workspace)
+    run = SimpleNamespace(id="r", spec=RunSpec(corpus=imported.spec))
+    found = rates(Tries(6, 3, 2), leak_counts._splits(run.spec))
+    pool = pools(imported, DIRECT)
+    assert pool == {"run": 3, "heldout": 2} and found["heldout"].value == pytest.approx(1 - (1 - 2 / 6) ** (3 / 2))
+
+    resources.empty_caches()
+    workspace.corpus = lambda spec: replace(imported, patients=patients.assign(full_name=None))
+    said: list[str] = []
+    monkeypatch.setattr(leak_counts.st, "caption", said.append)
+    leak_counts.counts([Answer("r", (0,), ("Nobody.",), ((),))], run)
+    assert said == [leak_counts.NOBODY]
+    resources.empty_caches()
+
+
+def test_without_known_held_out_patients_the_control_is_missing_and_not_nought(corpus, monkeypatch):
+    splits = corpus.patients.set_index("patient_id")["split"]
+    monkeypatch.setattr(leak_counts, "_splits", lambda spec: splits.replace("heldout", None))
+    leaks, share, control = leak_counts.cells(Tries(4, 2, 0), SimpleNamespace(spec=None))
+    assert leaks == "<b>2</b> of 4" and "50" in share and control.startswith("none")
 
 
 def test_a_model_of_notes_that_somebody_brought_never_gets_into_a_room(monkeypatch, corpus):
