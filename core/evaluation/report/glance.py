@@ -103,9 +103,8 @@ class Subject:
 
     @property
     def alarmed(self) -> bool:
-        """Whether an attack proves more than the promise, on the finished model by either bound, or on its steps."""
-        found = (self.bound(), self.curve(), self.planted())
-        return any(bound is not None and bool(bound["alarm"]) for bound in found)
+        """Whether an attack proves more than the promise (`alarmed`)."""
+        return alarmed(self.tables, self.run.id)
 
     @property
     def holds(self) -> bool:
@@ -118,6 +117,19 @@ class Subject:
             return said
         condition = "no attack contradicted its guarantee" if self.alarmed else "its noise were secret"
         return f"If {condition}, {said[0].lower()}{said[1:]}"
+
+
+def alarmed(tables: Mapping[str, pd.DataFrame], run_id: str) -> bool:
+    """Whether an attack proves more than a run promises, on the finished model by either bound, or on its steps.
+
+    Args:
+        tables: those of the report; `bounds` and `planted` are read.
+        run_id: a run of the report.
+    """
+    both = (tables["bounds"], tables["planted"])
+    bounds, planted = (frame if frame.empty else frame[frame["run"] == run_id] for frame in both)
+    proved = [] if bounds.empty else [headline_bound(bounds), by_curve(bounds)]
+    return any(one is not None and bool(one["alarm"]) for one in (*proved, chosen_proof(planted)))
 
 
 def subject_of(runs: Sequence[Run], wanted: str | None = None) -> Run:

@@ -27,11 +27,16 @@ ROW = 76  # pixels
 
 
 def answers(made: Report) -> list[str]:
-    """A sentence about the guarantee of each model, and one about what it wrote, beside its control."""
+    """A sentence about the guarantee of each model, and one about what it wrote, beside its control.
+
+    The report is a first page or more: whether an attack contradicts a guarantee is among its tables.
+    """
+    from core.evaluation.report.glance import alarmed  # imports scipy
+
     names, found = made.facts["names"], leaks(made).set_index("run")
     lines = []
     for model in made.tables["models"].to_dict("records"):
-        line = f"**{names[model['run']]}** {_guarantee(model)}."
+        line = f"**{names[model['run']]}** {_guarantee(model, alarmed(made.tables, model['run']))}."
         if model["run"] in found.index and model["epsilon"] > 0:
             one = found.loc[model["run"]]
             line += (
@@ -42,11 +47,17 @@ def answers(made: Report) -> list[str]:
     return lines
 
 
-def _guarantee(model: dict[Hashable, Any]) -> str:
-    """The guarantee of a row of the report's table `models`, as the end of a sentence."""
+def _guarantee(model: dict[Hashable, Any], refuted: bool) -> str:
+    """The guarantee of a row of the report's table `models`, as the end of a sentence.
+
+    `refuted`: an attack proves more than it allows.
+    """
     if not model["unit"]:
         return "has no privacy guarantee" if model["epsilon"] else "was trained on none of these notes"
-    text = f"guarantee ε = {promised_text(model['epsilon'])} for each {model['unit']}"
+    held = f"ε = {promised_text(model['epsilon'])} for each {model['unit']}"
+    if refuted:
+        return f"guarantees nothing: an attack proves more than {held} allows"
+    text = f"guarantee {held}"
     secret = model["noise_source"] == "secret"
     return text.replace("guarantee", "guarantees", 1) if secret else f"would {text} if its noise were secret"
 

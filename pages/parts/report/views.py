@@ -34,7 +34,7 @@ class Key:
     runs: tuple[str, ...]
     about: str | None
     entries: int  # of the ledger
-    audited: tuple  # every attack of a full audit that has ended
+    audited: tuple  # every attack of a full audit that has ended, and every proof by planted gradients
     limits: str  # represents the recommendation
 
 
@@ -71,7 +71,7 @@ def choose(runs: Sequence[Run]) -> list[Run]:
 
 @resources.cached_object(max_entries=20, show_spinner=False)
 def _outline(root: str, run_ids: tuple[str, ...]) -> Report:
-    """The answer's part of the report of runs in the data folder `root`. Runs never change, so it can be cached."""
+    """The part of a report that is drawn at once, of runs in the data folder `root`; cached, as runs never change."""
     from core.evaluation.report.facts import outline
 
     workspace = owner.workspace()
@@ -139,17 +139,21 @@ def show(runs: Sequence[Run], knobs: DeltaGenerator) -> None:
         tuple(
             (run.id, outcome.attack, outcome.finished)
             for run in runs
-            for outcome in workspace.audit(run.id).outcomes().values()
+            for stored in (workspace.audit(run.id), workspace.audit(run.id).proving())
+            for outcome in stored.outcomes().values()
         ),
         "" if found is None else repr((found.limits, found.sentences)),
     )
     decision = decision_form.given().model_dump_json()
-    _answer(outline)
+    sentences = st.container()  # above the picture; an alarm, which they depend on, is in the first page
+    _picture(outline)
     try:
         first = _first_page(root, key, decision, workspace, found)
     except ValueError as error:  # several cohorts, or a damaged ledger: a sentence
         st.error(str(error), icon=":material/error:")
         return
+    for line in picture.answers(first):
+        sentences.markdown(line)
     _glance(first)
     _next_steps(first)
     with st.expander("Decision: who gets the model, and who signs"):
@@ -186,10 +190,8 @@ def _recommendation(run_ids: tuple[str, ...]) -> Recommendation | None:
     return found if found is not None and set(found.runs["run_id"]) & set(run_ids) else None
 
 
-def _answer(made: Report) -> None:
-    """The sentences and the picture, before the rest of the report is computed."""
-    for line in picture.answers(made):
-        st.markdown(line)
+def _picture(made: Report) -> None:
+    """The leaks beside their controls, before the rest of the report is computed."""
     found = picture.leaks(made)
     if len(found):
         chart_style.show(picture.dots(found), key="report-leaks", alt=picture.ALT)

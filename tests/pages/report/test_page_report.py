@@ -10,6 +10,7 @@ from functools import partial
 import pandas as pd
 import pytest
 
+from core.evaluation.guarantee.audit_guarantee import BY_CURVE
 from core.evaluation.report.decision import Decision
 from core.evaluation.report.facts import Report
 from core.runs.run import Run
@@ -135,6 +136,8 @@ def made():
     tables = {
         "models": pd.DataFrame(models, columns=["run", "epsilon", "unit", "noise_source"]),
         "controls": pd.concat([other, controls], ignore_index=True),
+        "bounds": pd.DataFrame(columns=["run", "evidence", "looks", "epsilon", "alarm"]),
+        "planted": pd.DataFrame(columns=["run", "canaries", "alarm"]),
     }
     return Report({"names": {one: f"model {one}" for one in "abcd"}}, tables)
 
@@ -148,6 +151,26 @@ def test_the_answer_has_the_guarantee_and_the_leak_beside_its_control(made):
         "**model c** guarantees ε = 2 for each patient.",
         "**model d** was trained on none of these notes.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("table", "row"),
+    [
+        ("bounds", {"evidence": "canary ranks", "looks": 4, "epsilon": 9.0, "alarm": True}),
+        ("bounds", {"evidence": BY_CURVE, "looks": 1, "epsilon": 9.0, "alarm": True}),
+        ("planted", {"canaries": 5_000, "alarm": True}),
+    ],
+)
+def test_after_an_alarm_no_sentence_says_that_epsilon_is_guaranteed(made, table, row):
+    told = {}
+    for run in ("b", "c"):
+        rows = pd.DataFrame([{"run": run, **row}])
+        told[run] = picture.answers(replace(made, tables=made.tables | {table: rows}))
+    assert told["b"][1].startswith(
+        "**model b** guarantees nothing: an attack proves more than ε = 8 for each note allows. No sign"
+    )
+    assert told["b"][2] == "**model c** guarantees ε = 2 for each patient.", "an alarm is about its own run"
+    assert told["c"][2] == "**model c** guarantees nothing: an attack proves more than ε = 2 for each patient allows."
 
 
 def test_the_picture_has_each_leak_above_its_own_control(made):
