@@ -23,11 +23,15 @@ def training(patients: int | None) -> str:
 
 
 def named(title: str, run: Run | None, style: str, sentence: str) -> str:
-    """Pictures 2 and 3: a hundred patients. Filled in are those whose full name the model wrote in its audit."""
+    """Pictures 2 and 3: a hundred patients. Filled in are those whose full name the model wrote in its audit.
+
+    Where that was not measured, no patients are drawn: a hundred empty dots would say that it named nobody.
+    """
     figures = metric(run, "full_name_patients") if run else {}
     if "run" not in figures:
         unknown = " Whose names it wrote was not measured." if run else ""
-        return _picture(_people(0, style), title, f"{sentence}{unknown}")
+        drawn = "names not measured" if run else "no such model yet"
+        return _picture(f'<span class="pic-unknown">{drawn}</span>', title, f"{sentence}{unknown}")
     share, low, high = figures["run"]
     control = f"; patients it never saw: {share_html(figures['heldout'][0])}" if "heldout" in figures else ""
     found = f"In the audit, it wrote the full names of <b>{share_html(share)}</b> of its patients "

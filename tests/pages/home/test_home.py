@@ -10,6 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.runs.store import Workspace
+from pages.parts.home import pictures
 
 ROOT = Path(__file__).resolve().parents[3]
 WAIT = 90
@@ -43,6 +44,19 @@ def test_the_pictures_carry_the_audits_figures(home, leaky_workspace):
     drawn = html_of(home)
     assert f"trained on the notes of {int(named['n'])} patients" in drawn
     assert f'aria-label="{round(100 * named["value"])} of 100 patients named"' in drawn
+
+
+@pytest.mark.parametrize("run", [object(), None])
+def test_names_that_were_not_measured_are_not_drawn_as_none_of_100(monkeypatch, run):
+    monkeypatch.setattr(pictures, "metric", lambda run, name: {})
+    drawn = pictures.named("Title", run, "pic-open", "A sentence.")
+    assert "pic-people" not in drawn and "of 100" not in drawn
+    assert ("names not measured" in drawn) == ("was not measured" in drawn) == (run is not None)
+
+
+def test_none_of_100_is_drawn_where_that_was_measured(monkeypatch):
+    monkeypatch.setattr(pictures, "metric", lambda run, name: {"run": (0.0, 0.0, 0.01)})
+    assert 'aria-label="0 of 100 patients named"' in pictures.named("Title", object(), "pic-open", "A sentence.")
 
 
 def test_one_click_shows_a_leak_on_the_left(home):
