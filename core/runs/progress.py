@@ -56,6 +56,7 @@ class Progress:
     steps_taken: list[int] = field(default_factory=list)
     loss: list[float | None] = field(default_factory=list)
     epsilon: list[float | None] = field(default_factory=list)
+    epsilon_end: float | None = None  # what the whole training will have spent; None in logs of earlier versions
     epoch_steps: list[int] = field(default_factory=list)
     eval_loss: list[float | None] = field(default_factory=list)
     exposure: dict[str, list[float]] = field(default_factory=dict)
@@ -201,6 +202,7 @@ def _step(progress: Progress, event: dict[str, Any]) -> None:
     progress.steps_taken.append(event["step"])
     progress.loss.append(event["loss"])
     progress.epsilon.append(event["epsilon"])
+    progress.epsilon_end = event.get("epsilon_end")
     progress.step, progress.steps = event["step"], event["steps"]
     progress.epoch, progress.epochs = event["epoch"], event["epochs"]
     progress.tokens, progress.eta_seconds = event["tokens"], event["eta_seconds"]

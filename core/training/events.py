@@ -12,6 +12,7 @@ from core.training.accounting.mechanism import Mechanism
 class StepEvent:
     """One step is done. `loss` is None if the Poisson sample was empty; `epsilon` is None without privacy.
 
+    `epsilon_end` is the ε that the whole training will have spent: its guarantee, also if that is above the target.
     `tokens` and `seconds` count from the start of the run, across interruptions.
     """
 
@@ -21,6 +22,7 @@ class StepEvent:
     epochs: int
     loss: float | None
     epsilon: float | None
+    epsilon_end: float | None
     tokens: int
     seconds: float
     eta_seconds: float

@@ -213,6 +213,7 @@ class _Run:
             epochs=self.training.epochs,
             loss=loss,
             epsilon=self.steps.epsilon(self.step),
+            epsilon_end=self.steps.epsilon(self.steps.steps),
             tokens=self.tokens,
             seconds=self.seconds,
             eta_seconds=eta_seconds,

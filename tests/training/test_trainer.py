@@ -88,6 +88,16 @@ def test_events_tell_the_steps_and_the_epsilon(unit: str) -> None:
     assert set(rows[1]) == {"step", "epoch", "loss", "epsilon", "tokens", "seconds", "eval_loss", "canary_exposure"}
 
 
+def test_the_epsilon_at_the_end_is_the_guarantee_and_not_the_target_of_gdp() -> None:
+    steps: list[StepEvent] = []
+    privacy = PrivacySpec(target_epsilon=5.0, delta=1e-3, accountant="gdp")
+    _, result = trained("gpt2", spec(), privacy, on_step=steps.append)
+    (told,) = {event.epsilon_end for event in steps}
+    assert told == steps[-1].epsilon == pytest.approx(result.mechanism.epsilon()) and abs(told - 5.0) > 0.01
+    trained("gpt2", spec(epochs=1), on_step=steps.append)
+    assert steps[-1].epsilon_end is None, "without privacy"
+
+
 @pytest.mark.parametrize("privacy", [PLAIN, PrivacySpec(noise_multiplier=1.0, delta=1e-3)], ids=["plain", "private"])
 def test_progress_within_a_step_ends_at_the_steps_own_loss(
     monkeypatch: pytest.MonkeyPatch, privacy: PrivacySpec

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from core.common.formatting import promised_text
 from core.runs.progress import Progress
 from pages.parts.common import chart_style
 
@@ -33,7 +34,7 @@ def strips(progress: Progress, *, copies: Mapping[str, int], budget: float | Non
     Args:
         progress: The run's progress.
         copies: How often each canary was planted; 0 for those that the coin left out.
-        budget: The target ε; None if the run has a given σ or no privacy.
+        budget: The ε that the training guarantees; None if that is not known, or without privacy.
         private: Whether the run is trained with privacy.
     """
     titles = [LOSS, *([EPSILON] if private else []), *([EXPOSURE] if progress.exposure else [])]
@@ -168,7 +169,7 @@ def _epsilon(figure: go.Figure, progress: Progress, budget: float | None) -> Non
         col=1,
     )
     if budget is not None:
-        _level(figure, progress, budget, f"budget ε = {budget:g}", chart_style.RISK, row=2)
+        _level(figure, progress, budget, f"budget ε = {promised_text(budget)}", chart_style.RISK, row=2)
     figure.update_yaxes(rangemode="tozero", row=2)
 
 

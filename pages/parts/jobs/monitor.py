@@ -203,7 +203,17 @@ def _strips(
 ) -> go.Figure:
     """The charts as of the last event, made once for all browsers that watch; `canaries` is the cohort's table."""
     copies = {} if canaries is None else _copies(canaries)
-    return chart_style.dressed(strips(_progress, copies=copies, budget=privacy.target_epsilon, private=privacy.private))
+    budget = _budget(_progress, privacy)
+    return chart_style.dressed(strips(_progress, copies=copies, budget=budget, private=privacy.private))
+
+
+def _budget(progress: Progress, privacy: PrivacySpec) -> float | None:
+    """The ε that a training with a target guarantees. GDP plans too little noise for most targets: it will spend more.
+
+    None without a target, and for a run planned by GDP whose log is of an earlier version.
+    """
+    planned_by_gdp = privacy.target_epsilon is not None and privacy.accountant == "gdp"
+    return progress.epsilon_end if planned_by_gdp else privacy.target_epsilon
 
 
 @resources.cached_data(max_entries=16, show_spinner=False)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from core.runs.progress import Progress
+from core.runs.progress import Progress, progress_of
+from core.spec import PrivacySpec
+from pages.parts.jobs import monitor
 from pages.parts.jobs.live_strips import (
     EPSILON,
     FEWEST_TO_SMOOTH,
@@ -39,6 +41,26 @@ def test_the_strips_stay_small_and_keep_the_last_step():
     names = {trace.name for trace in without.data}
     assert "ε spent" not in names and "canary C0000" in names
     assert EPSILON not in [title.text for title in without.layout.annotations]
+
+
+@pytest.mark.parametrize(
+    ("privacy", "told", "drawn"),
+    [
+        (PrivacySpec(target_epsilon=8.0), 7.99, ["budget ε = 8"]),
+        (PrivacySpec(target_epsilon=8.0, accountant="gdp"), 9.214, ["budget ε = 9.22"]),
+        (PrivacySpec(target_epsilon=8.0, accountant="gdp"), None, []),
+        (PrivacySpec(noise_multiplier=1.0), 3.1, []),
+    ],
+    ids=["PRV", "GDP", "log without it", "σ is given"],
+)
+def test_the_budget_is_what_the_training_guarantees(privacy, told, drawn):
+    """A run planned by GDP spends more than its target; a log of an earlier version does not say how much."""
+    figures = {"loss": 1.0, "epsilon": 0.5, "tokens": 9, "seconds": 1.0, "eta_seconds": 1.0}
+    event = {"event": "step", "step": 1, "steps": 4, "epoch": 1, "epochs": 1} | figures
+    progress = progress_of([event if told is None else event | {"epsilon_end": told}])
+    figure = strips(progress, copies={}, budget=monitor._budget(progress, privacy), private=True)
+    levels = {trace.name: trace.y[0] for trace in figure.data if trace.name and trace.name.startswith("budget")}
+    assert list(levels) == drawn and (told is None or not levels or abs(next(iter(levels.values())) - told) < 0.1)
 
 
 def test_the_first_step_can_be_seen():
