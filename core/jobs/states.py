@@ -35,6 +35,9 @@ class JobStates:
         if status is None or (spec := work.spec()) is None:
             return None
         state = self._state(work, status, elsewhere)
+        if state == "interrupted" and not work.is_audit and work.finished() is not None:
+            work.leave_nothing()  # an import or an update brought the finished run
+            return None
         there = elsewhere.get(work.id)
         place = self._position(work.id) if there is None else there.place
         position = place if state in ("queued", "running") else None

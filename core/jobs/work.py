@@ -8,6 +8,7 @@ the same jobs.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -161,6 +162,12 @@ class Work:
                 (self.folder / STATUS_FILE).unlink(missing_ok=True)
                 (self.folder / CANCEL_FILE).unlink(missing_ok=True)
             else:
+                self.workspace.discard(self.folder)
+
+    def leave_nothing(self) -> None:
+        """Remove what was begun of a run that is there, unless a process works on it or the folder is read-only."""
+        with suppress(OSError), held(self.lock_file, should_stop=lambda: True) as nobody_at_it:
+            if nobody_at_it:
                 self.workspace.discard(self.folder)
 
     @property

@@ -212,13 +212,12 @@ def test_a_run_that_is_shipped_with_figures_only_can_be_trained_again(
 def test_an_interrupted_run_that_comes_from_elsewhere_is_done_when_it_is_submitted_again(
     place: str, smoke_workspace: Path, smoke_specs: dict[str, RunSpec], tmp_path: Path
 ) -> None:
-    """An import or an update brought the finished run: what was begun here is removed, once somebody asks for it."""
+    """An import or an update brought the finished run: what was begun here is removed by whoever makes the run."""
     spec = smoke_specs["plain"]
     engine = Engine(Workspace(tmp_path / "data", shared=(tmp_path / "shipped",)))  # never started
     work = Work(engine.workspace, spec.run_id)
     work.queue(spec)
     shutil.copytree(smoke_workspace / "runs" / spec.run_id, tmp_path / place / "runs" / spec.run_id)
-    assert engine.status(spec.run_id).state == "interrupted"
     execute(spec, engine.workspace, asked_again=lambda: True)
     assert work.folder.exists(), "it is left to the new submission"
     with held(work.lock_file, should_stop=lambda: False):
@@ -228,6 +227,28 @@ def test_an_interrupted_run_that_comes_from_elsewhere_is_done_when_it_is_submitt
     assert make_run(spec.model_dump_json(), *places, work.queue(spec)) == "done"
     assert engine.status(spec.run_id).state == "done" and engine.jobs() == []
     assert not work.folder.exists() and not work.lock_file.exists()
+
+
+@pytest.mark.parametrize("place", ["shipped", "data"])
+def test_an_interrupted_run_that_comes_from_elsewhere_is_done_as_soon_as_somebody_looks(
+    place: str, smoke_workspace: Path, smoke_specs: dict[str, RunSpec], tmp_path: Path
+) -> None:
+    """Nobody has to resume it; what another process works on stays, and so does a run that came with figures only."""
+    spec, other = smoke_specs["plain"], smoke_specs["dp"]
+    engine = Engine(Workspace(tmp_path / "data", shared=(tmp_path / "shipped",)))  # never started
+    for one in (spec, other):
+        Work(engine.workspace, one.run_id).queue(one)
+    work = Work(engine.workspace, spec.run_id)
+    assert {job.state for job in engine.jobs()} == {"interrupted"}
+    shutil.copytree(smoke_workspace / "runs" / spec.run_id, tmp_path / place / "runs" / spec.run_id)
+    with held(work.lock_file, should_stop=lambda: False):
+        assert engine.status(spec.run_id).state == "queued" and work.folder.exists()
+    assert [job.run_id for job in engine.jobs()] == [other.run_id]
+    assert engine.status(spec.run_id).state == "done"
+    assert not work.folder.exists() and not work.lock_file.exists()
+    full = Workspace(smoke_workspace, shared=())
+    copy_run(full.run(other.run_id), tmp_path / "shipped" / "runs" / other.run_id, weights=False, tables=False)
+    assert engine.status(other.run_id).state == "interrupted", "it can be made again with all its tables"
 
 
 def test_unknown_and_unsafe_names(tmp_path: Path) -> None:
