@@ -33,7 +33,7 @@ from core.common.formatting import REPRODUCIBLE
 from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.ledger.choice import MOST_LETTERS, Choice, in_one_line, refuse_choice, why_not_chosen
 from core.runs.ledger.head import Head
-from core.runs.run import Run
+from core.runs.run import Run, RunBroken, RunNotFound
 from core.runs.store import CohortGone, Workspace
 from core.spec import CorpusSpec, Unit
 from core.training.accounting.chosen_composition import Chosen
@@ -47,7 +47,7 @@ class LedgerBroken(ValueError):
 
 
 class LedgerChanged(ValueError):
-    """The ledger got another entry after a release was drafted. The message is a sentence."""
+    """After a release was drafted the ledger got another entry, or its run was trained again. A sentence says which."""
 
 
 class Vocabulary(BaseModel):
@@ -132,6 +132,11 @@ def _unknown() -> float:
     return math.inf
 
 
+def _nowhere(_: str) -> Run | None:
+    """The run of a name, if there is no workspace to find it in."""
+    return None
+
+
 @dataclass(frozen=True)
 class Ledger:
     """The entries of one cohort. Any process may append; readers see complete entries only."""
@@ -139,11 +144,13 @@ class Ledger:
     folder: Path
     corpus: CorpusSpec
     notes_of_a_patient: Callable[[], float] = field(default=_unknown, compare=False, repr=False)  # the largest number
+    run_of: Callable[[str], Run | None] = field(default=_nowhere, compare=False, repr=False)  # as it is now; None: gone
 
     @classmethod
     def of(cls, workspace: Workspace, corpus: CorpusSpec) -> Ledger:
         """The ledger of a cohort in the workspace's own data folder; it may not exist yet."""
-        return cls(workspace.root / "ledger" / corpus.digest(), corpus, partial(_most_notes, workspace, corpus))
+        folder = workspace.root / "ledger" / corpus.digest()
+        return cls(folder, corpus, partial(_most_notes, workspace, corpus), partial(_stored_run, workspace))
 
     def releases(self) -> list[Release]:
         """Every entry, oldest first. Raises LedgerBroken: a total over part of a ledger would be too small.
@@ -293,10 +300,11 @@ class Ledger:
     def enter(self, draft: Release) -> Release:
         """Write a drafted entry with the current time. This cannot be undone.
 
-        A draft fits only the ledger it was made from, so its effect is exactly what the user was shown.
+        A draft fits only the ledger and the training that it was made from, so its effect is exactly what the user was
+        shown. A model that was trained again meanwhile is another release, with a draft of its own.
 
         Raises:
-            LedgerChanged: The ledger got another entry in the meantime.
+            LedgerChanged: The ledger got another entry, or the run was trained again, in the meantime.
         """
         with full_disk_as_sentence("the release", self.folder):
             for folder in (self.folder.parent, self.folder):
@@ -307,6 +315,12 @@ class Ledger:
                     raise LedgerChanged(
                         f"The ledger of cohort {self.corpus.digest()} got another entry after this release was "
                         "shown. Nothing was entered: check what it means now, and confirm again."
+                    )
+                run = self.run_of(draft.name) if draft.kind == "model" else None
+                if run is not None and trained_again(run, draft):
+                    raise LedgerChanged(
+                        f"Run {draft.name} was trained again after this release was shown: it is another model now. "
+                        "Nothing was entered: check what its release means, and confirm again."
                     )
                 release = draft.model_copy(update={"time": time.time()})
                 self._put(release)
@@ -357,6 +371,14 @@ def _most_notes(workspace: Workspace, corpus: CorpusSpec) -> float:
     except CohortGone:
         return _unknown()
     return int(notes.groupby("patient_id").size().max())
+
+
+def _stored_run(workspace: Workspace, run_id: str) -> Run | None:
+    """The run as it is stored now; None if it is gone or damaged."""
+    try:
+        return workspace.run(run_id)
+    except (RunNotFound, RunBroken):
+        return None
 
 
 def refuse_public_seed(run_id: str, mechanism: Mechanism) -> None:

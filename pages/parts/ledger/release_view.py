@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from core.runs.ledger.release_effect import Effect
 
 DRAFT = "release_draft"  # in the session: the entry that is shown, as JSON
-MOVED = "release_moved"  # in the session: the ledger changed between showing and confirming
+MOVED = "release_moved"  # in the session: what changed between showing and confirming, a sentence
+ENTRY = "The ledger has a new entry since these totals were shown."
+TRAINED = "The run was trained again since these totals were shown. Its model is another one, and a release of its own."
 
 
 def show(ledger: Ledger, runs: Sequence[Run], entered: set[str], *, delta: float, budget: float) -> None:
@@ -70,8 +72,8 @@ def _drafted(ledger: Ledger, run: Run, reason: str, choice: choice_form.Typed) -
 
 
 def _draft(ledger: Ledger, runs: Sequence[Run], entered: set[str]) -> Release | None:
-    """The entry to show, drafted again if the ledger has changed since; None if there is none."""
-    from core.runs.ledger.entries import Release
+    """The entry to show, drafted again if the ledger or the model has changed since; None if there is none."""
+    from core.runs.ledger.entries import Release, trained_again
 
     if DRAFT not in st.session_state:
         return None
@@ -81,10 +83,13 @@ def _draft(ledger: Ledger, runs: Sequence[Run], entered: set[str]) -> Release | 
         del st.session_state[DRAFT]
         return None
     fresh = ledger.draft_run(run, draft.reason, draft.choice)
+    changed = [TRAINED] if trained_again(run, draft) else []
     if (fresh.number, fresh.previous) != (draft.number, draft.previous):
-        st.session_state[DRAFT], st.session_state[MOVED] = fresh.model_dump_json(), True
-        return fresh
-    return draft
+        changed.append(ENTRY)
+    if not changed:
+        return draft
+    st.session_state[DRAFT], st.session_state[MOVED] = fresh.model_dump_json(), " ".join(changed)
+    return fresh
 
 
 @resources.cached_data(max_entries=50, show_spinner="Computing the new totals …")
@@ -105,11 +110,8 @@ def _confirm(ledger: Ledger, draft: Release, delta: float, budget: float) -> Non
 
     entries = tuple(release.model_dump_json() for release in ledger.releases())
     found = _effect(str(owner.workspace().root), entries, st.session_state[DRAFT], ledger.corpus, delta)
-    if st.session_state.pop(MOVED, False):
-        st.warning(
-            "The ledger has a new entry since these totals were shown. Nothing was recorded. Check the totals again.",
-            icon=":material/update:",
-        )
+    if changed := st.session_state.pop(MOVED, ""):
+        st.warning(f"{changed} Nothing was recorded. Check the totals again.", icon=":material/update:")
     with st.container(border=True):
         st.markdown(f"**Entry {draft.number}: model `{draft.name}`**")
         st.text(f"Reason: {draft.reason}")

@@ -9,9 +9,11 @@ import pytest
 
 from core.common.formatting import promised_text
 from core.runs.ledger.entries import Ledger, Vocabulary
+from core.runs.run import PRIVACY_FILE
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS
 from core.training.accounting.choosing import chosen_epsilon
+from pages.parts.ledger.release_view import ENTRY, TRAINED
 from tests.pages.visit import said, visit
 
 opened = partial(visit, "ledger")
@@ -162,6 +164,28 @@ def test_a_ledger_that_changed_meanwhile_is_shown_and_asked_again(workspace, smo
     assert not next(box for box in app.checkbox if box.label.startswith("I agree")).value, "it is asked again"
     app = confirm(app)
     assert [one.name for one in ledger.releases()] == ["words", smoke_specs["dp"].run_id]
+
+
+def test_a_model_that_was_trained_again_meanwhile_is_shown_and_asked_again(workspace, smoke_specs):
+    """In two browsers the same draft: each model that is given away is confirmed and recorded as its own release."""
+    run, ledger = workspace.run(smoke_specs["dp"].run_id), Ledger.of(workspace, SMOKE)
+
+    def train(training: str) -> None:
+        text = run.privacy.model_copy(update={"training": training}).to_json()
+        (run.folder / PRIVACY_FILE).write_text(text, encoding="utf-8")
+
+    train("a" * 16)
+    first, second = (preview(opened(), run.id, "for the class") for _ in range(2))
+    train("b" * 16)
+    first = confirm(first)
+    assert ledger.releases() == [] and any(TRAINED in warning.value for warning in first.warning)
+    confirm(first)
+    train("c" * 16)
+    second = confirm(second)
+    assert len(ledger.releases()) == 1
+    assert any(TRAINED in one.value and ENTRY in one.value for one in second.warning)
+    confirm(second)
+    assert [one.mechanism.training for one in ledger.releases()] == ["b" * 16, "c" * 16]
 
 
 def test_a_private_run_with_a_public_seed_is_refused_in_a_sentence(monkeypatch, smoke_workspace, smoke_specs, tmp_path):

@@ -110,6 +110,25 @@ def test_a_run_trained_again_with_other_noise_is_another_release(copied, smoke_s
     assert not is_entered(trained_as(run, "c" * 16), ledger.releases())
 
 
+def test_a_draft_of_a_run_that_was_trained_again_is_refused(copied, smoke_specs):
+    """Its entry would be about a model that is gone, and the one that is given away would count as not released."""
+    ledger, run = Ledger.of(copied, SMOKE), copied.run(smoke_specs["dp"].run_id)
+    draft = ledger.draft_run(trained_as(run, "a" * 16), "to a partner")
+    trained_as(run, "b" * 16)
+    with pytest.raises(LedgerChanged, match="was trained again"):
+        ledger.enter(draft)
+    assert ledger.releases() == []
+    first = ledger.enter(ledger.draft_run(run, "to a partner"))
+    trained_as(run, "c" * 16)
+    with pytest.raises(LedgerChanged, match="got another entry"):
+        ledger.enter(draft)
+    second = ledger.enter(ledger.draft_run(run, "to a partner"))
+    assert [one.mechanism.training[0] for one in (first, second)] == ["b", "c"], "each model is a release of its own"
+    gone = ledger.draft_run(trained_as(run, "d" * 16), "to a partner")
+    shutil.rmtree(run.folder)
+    assert ledger.enter(gone).number == 3, "a model that was given away stays released when its files are deleted"
+
+
 def test_of_entries_that_do_not_say_which_training_they_are_of_the_time_tells(copied, smoke_specs):
     ledger, run = Ledger.of(copied, SMOKE), copied.run(smoke_specs["dp"].run_id)
     entered = ledger.enter(ledger.draft_run(run, "as an older version did"))
