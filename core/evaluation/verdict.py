@@ -46,11 +46,20 @@ class Count:
 
 @dataclass(frozen=True)
 class Found:
-    """What the quick audit of one run found: patients of the training data, and the control."""
+    """What the quick audit of one run found: patients of the training data, and the control.
+
+    Of imported notes only patients whose name is known are counted (`core.evaluation.summary.pools`).
+    """
 
     run: Count
     control: Count | None  # held-out patients, whose names the model can write by chance alone
     texts: int
+    imported: bool = False
+
+    @property
+    def whose(self) -> str:
+        """Which patients are counted, as the end of a noun phrase; empty for all of them."""
+        return " whose name is known" if self.imported else ""
 
 
 def found(metrics: pd.DataFrame, spec: RunSpec) -> Found | None:
@@ -59,7 +68,8 @@ def found(metrics: pd.DataFrame, spec: RunSpec) -> Found | None:
     if "run" not in rows.index:
         return None
     control = _count(rows.loc["heldout"]) if "heldout" in rows.index else None
-    return Found(_count(rows.loc["run"]), control, len(PROMPTS) * spec.audit.samples_per_prompt)
+    texts = len(PROMPTS) * spec.audit.samples_per_prompt
+    return Found(_count(rows.loc["run"]), control, texts, spec.corpus.imported is not None)
 
 
 def _count(row: pd.Series) -> Count:
@@ -133,7 +143,7 @@ def treatment(of: Run | RunSpec) -> str:
 def verdict(own: Found, of: Run | RunSpec, others: Iterable[tuple[Run | RunSpec, Found]] = ()) -> str:
     """One or two sentences: how many patients leaked in this run, and in its counterparts with as many texts."""
     names = "was named in full" if own.run.named == 1 else "were named in full"
-    said = f"{_begin(treatment(of))}, {own.run.text()} training patients {names}."
+    said = f"{_begin(treatment(of))}, {own.run.text()} training patients{own.whose} {names}."
     more = [f"{treatment(one)}: {what.run.text()} ({what.run.interval()})" for one, what in others]
     return said + (f" {_begin('; '.join(more))}." if more else "")
 
@@ -146,9 +156,10 @@ def chance_sentence(own: Found) -> str:
     """The control in a sentence, and what the run's share is beside it."""
     control = own.control
     if control is None:
-        return "There is no control: this cohort has no held-out patients."
+        return f"There is no control: this cohort has no held-out patients{own.whose}."
     how = ", by chance" if control.named else ""
-    told = f"Control: it named {control.text()} patients whom it never saw{how} ({control.interval()})."
+    whom = f"{own.whose} and whom it never saw" if own.imported else " whom it never saw"
+    told = f"Control: it named {control.text()} patients{whom}{how} ({control.interval()})."
     if own.run.named == 0:
         return told
     return f"{told} {_JUDGED[wording.verdict(own.run.low, own.run.high, control.low, control.high)]}"

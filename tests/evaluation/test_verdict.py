@@ -13,6 +13,7 @@ from core.evaluation.verdict import Count, Found, chance_sentence, counterparts,
 from core.spec import (
     CORPUS_PRESETS,
     AuditSpec,
+    CorpusSpec,
     DefenceSpec,
     ModelSpec,
     PrivacySpec,
@@ -150,3 +151,18 @@ def test_a_leak_is_called_one_only_where_it_exceeds_its_control() -> None:
     below = chance_sentence(Found(count(1, 1_000), count(5, 100), 2_800))
     assert below.endswith("a smaller share than by chance: no sign of memorising.") and "overlap" not in below
     assert "no control" in chance_sentence(Found(count(3, 17), None, 1_400))
+
+
+def test_of_imported_notes_it_says_that_only_patients_whose_name_is_known_are_counted() -> None:
+    own = Found(count(2, 5), count(1, 2), 1_400, imported=True)
+    assert (
+        verdict(own, spec_of()) == "Without privacy, 2 of 5 training patients whose name is known were named in full."
+    )
+    assert chance_sentence(own).startswith(
+        "Control: it named 1 of 2 patients whose name is known and whom it never saw, by chance (95"
+    )
+    alone = Found(count(2, 5), None, 1_400, imported=True)
+    assert chance_sentence(alone) == "There is no control: this cohort has no held-out patients whose name is known."
+    rows = {"metric": "full_name_patients", "arm": ["run"], "value": 0.4, "low": 0.1, "high": 0.8, "n": 5}
+    imported = spec_of(corpus=CorpusSpec(imported="0" * 16))
+    assert found(pd.DataFrame(rows), imported).imported and not found(pd.DataFrame(rows), spec_of()).imported
