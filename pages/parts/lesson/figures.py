@@ -129,7 +129,7 @@ class Figures:
 
     @cached_property
     def harmless(self) -> list[float]:
-        """Every measured ε, smallest first, up to which full names leak no more often than held-out patients'."""
+        """Every measured ε, smallest first, as long as full names do not exceed their control (`exceeds`)."""
         found: list[float] = []
         for epsilon in self.epsilons:
             if self.exceeds(NAMES, epsilon) is not False:

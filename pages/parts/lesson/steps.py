@@ -198,7 +198,8 @@ def _privacy(figures: Figures) -> Step:
     return Step(
         title="Differential privacy: which ε limits leaks, and what does it cost?",
         question=f"The same public model was trained with differential privacy at each of these ε per {figures.unit}. "
-        "What is the largest ε up to which training patients' full names appear no more often than held-out patients'?",
+        "Up to which ε is there no clear sign that it writes training patients' full names more often than those of "
+        "held-out patients?",
         answers=(*names, NO_EPSILON),
         right=epsilon_text(best, figures) if best is not None else NO_EPSILON,
         looks=(

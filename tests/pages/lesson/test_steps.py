@@ -30,4 +30,5 @@ def test_names_at_the_largest_quiet_epsilon_are_told_with_their_control(served, 
         rows = (curves["metric"] == NAMES) & (curves["arm"] == arm) & (curves["epsilon"] == 8.0)
         curves.loc[rows, ["value", "low", "high"]] = (count / of, *proportion_interval(count, of))
     told = steps(replace(found, curves=curves))[2]
-    assert told.right == "ε = 8 per note" and said_of_names in told.reveal and "no more often" not in told.reveal
+    assert told.right == "ε = 8 per note" and said_of_names in told.reveal
+    assert "no clear sign" in told.question and "no more often" not in told.question + told.reveal
