@@ -149,11 +149,12 @@ def describe(spec: CorpusSpec) -> str:
             f"{spec.canaries:,} canary sentences.{deduplicated}"
         )
     kind = "short notes" if spec.note_length == "brief" else "notes"
+    copies = f" of up to {spec.canary_copies} copies" if spec.canaries and spec.canary_copies is not None else ""
     lines = f" and {spec.random_canaries:,} canaries of random words" if spec.random_canaries else ""
     return (
         f"{spec.patients:,} patients (70\u00a0% members, 30\u00a0% held out) and {spec.population:,} population "
         f"patients, about {_notes(spec):,} {kind}; {100 * spec.naming_rate:.0f}\u00a0% of the notes name their "
-        f"patient; {spec.canaries:,} canary sentences{lines}; seed {spec.seed}."
+        f"patient; {spec.canaries:,} canary sentences{copies}{lines}; seed {spec.seed}."
     )
 
 

@@ -1,0 +1,22 @@
+"""What the line under a cohort says that its settings will build."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.spec import CORPUS_PRESETS
+from pages.parts.pickers.cohort_picker import describe
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, "60 canary sentences; seed"),
+        ({"canary_copies": 64}, "60 canary sentences of up to 64 copies; seed"),
+        ({"canary_copies": 16, "random_canaries": 400}, "60 canary sentences of up to 16 copies and 400 canaries of"),
+        ({"canaries": 0, "canary_copies": 64}, "0 canary sentences; seed"),
+    ],
+)
+def test_the_most_copies_of_a_canary_sentence_are_named_where_they_are_not_the_usual_ones(changes, told):
+    classroom = CORPUS_PRESETS["classroom"].model_copy(update={"canaries": 60})
+    assert told in describe(classroom.model_copy(update=changes))
