@@ -18,6 +18,11 @@ def delta_text(delta: float) -> str:
     return power if mantissa == "1.0" else f"{mantissa.removesuffix('.0')}·{power}"
 
 
+def setting_text(epsilon: float) -> str:
+    """An ε that was asked for or measured at, not rounded: `0.5`, `8`, `1,000`; `∞` without privacy."""
+    return "∞" if math.isinf(epsilon) else f"{epsilon:,g}"
+
+
 def promised_text(epsilon: float) -> str:
     """A guaranteed ε with three digits, rounded up: `8` for 7.997, `10.1` for 10.04, `1,235` for 1234.5, `2.1e+12`."""
     return _three_digits(epsilon, lambda value: math.ceil(value - 1e-6))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from core.common.files import make_folder, replace_text, settle
+from core.common.formatting import setting_text
 from core.common.randomness import PublicSeed, Randomness
 from core.corpus.tables import Corpus
 from core.pipeline.derived import control_tables, write_derived
@@ -346,7 +347,8 @@ def _training_message(spec: RunSpec) -> str:
     how = "without privacy"
     if spec.privacy.target_epsilon is not None:
         name = "target ε" if spec.privacy.accountant == "gdp" else "ε"  # GDP under-reports: the guarantee is another
-        how = f"with differential privacy, {name} = {spec.privacy.target_epsilon:g} for one {spec.privacy.unit}"
+        epsilon = setting_text(spec.privacy.target_epsilon)
+        how = f"with differential privacy, {name} = {epsilon} for one {spec.privacy.unit}"
     elif spec.privacy.noise_multiplier is not None:
         how = f"with differential privacy, σ = {spec.privacy.noise_multiplier:g}"
         if spec.privacy.risk_limit is not None:

@@ -15,6 +15,7 @@ from statistics import fmean
 import pandas as pd
 
 from core.attacks.memorisation.extraction import index_of
+from core.common.formatting import setting_text
 from core.corpus.tables import Corpus
 from core.evaluation.defences.filtering import filtered_metrics, filters, hits_after
 from core.evaluation.sweep.sweeps import Sweep
@@ -98,7 +99,7 @@ def lineup(sweep: Sweep, *, epsilon: float = 8.0, recall: float = 0.95) -> list[
     """
     plain = sweep.spec(None)
     private = {unit: _per(sweep.spec(epsilon), unit) for unit in ("note", "patient")}
-    by_note = f"DP per note, ε = {epsilon:g}"
+    by_note = f"DP per note, ε = {setting_text(epsilon)}"
     return [
         Defence("nothing", "Nothing", "The model trains on the notes as they are.", plain),
         Defence(
@@ -121,7 +122,7 @@ def lineup(sweep: Sweep, *, epsilon: float = 8.0, recall: float = 0.95) -> list[
         ),
         Defence(
             "dp-patient",
-            f"DP per patient, ε = {epsilon:g}",
+            f"DP per patient, ε = {setting_text(epsilon)}",
             "The same for all notes of a patient together.",
             private["patient"],
         ),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from core.common.formatting import setting_text
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.sweep.sizes import gain_kept, notes_text
 from core.evaluation.sweep.sweeps import Sweep
@@ -60,8 +61,8 @@ class Best:
         limits = "" if math.isnan(self.gain.low) else f" ({interval_text(self.gain.low, self.gain.high)})"
         return (
             f"The most useful private model measured here is {kind} with {notes_text(self.notes)} at ε = "
-            f"{self.epsilon:g} per {self.sweep.privacy.unit}: it keeps {percent(self.gain.value)} of what training "
-            f"without privacy gains{limits}, and {self.names.sentence()}."
+            f"{setting_text(self.epsilon)} per {self.sweep.privacy.unit}: it keeps {percent(self.gain.value)} of what "
+            f"training without privacy gains{limits}, and {self.names.sentence()}."
         )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from core.common.formatting import setting_text
 from core.evaluation.registry import possible
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.intervals import mean_interval
@@ -96,7 +97,8 @@ def interpolate(curve: pd.DataFrame, epsilon: float) -> Estimate:
     )
     right = int(np.searchsorted(logs, at))
     left_epsilon, right_epsilon = finite["epsilon"].iloc[right - 1], finite["epsilon"].iloc[right]
-    return Estimate(value, low, high, True, f"interpolated between ε = {left_epsilon:g} and ε = {right_epsilon:g}")
+    ends = f"ε = {setting_text(left_epsilon)} and ε = {setting_text(right_epsilon)}"
+    return Estimate(value, low, high, True, f"interpolated between {ends}")
 
 
 def _outside(finite: np.ndarray, epsilon: float, *, has_plain: bool) -> str:
@@ -106,10 +108,10 @@ def _outside(finite: np.ndarray, epsilon: float, *, has_plain: bool) -> str:
     if len(finite) == 0:
         return "no run with privacy"
     if epsilon < finite[0]:
-        return f"no run at or below ε = {epsilon:g}; the smallest is ε = {finite[0]:g}"
+        return f"no run at or below ε = {setting_text(epsilon)}; the smallest is ε = {setting_text(finite[0])}"
     if epsilon > finite[-1]:
         beyond = "no privacy" if has_plain else "a larger ε"
-        return f"no run between ε = {finite[-1]:g} and {beyond}"
+        return f"no run between ε = {setting_text(finite[-1])} and {beyond}"
     return ""
 
 

@@ -21,6 +21,7 @@ import math
 
 import numpy as np
 
+from core.common.formatting import setting_text
 from core.common.opacus_parts import GaussianAccountant
 from core.spec import Accountant
 from core.training.accounting.privacy_loss import (
@@ -135,7 +136,8 @@ def noise_multiplier(
         candidate = at - (max(found, -20.0) + 4e-4) / slope if tries < SECANTS else low + 1.0
         if candidate > math.log(MOST_NOISE) and math.isinf(high):
             raise ValueError(
-                f"ε = {target_epsilon:g} cannot be reached in {steps} steps at δ = {delta:g}: ask for a larger ε"
+                f"ε = {setting_text(target_epsilon)} cannot be reached in {steps} steps at δ = {delta:g}: ask for a "
+                "larger ε"
             )
         if math.isfinite(high) and (tries >= SECANTS or not low < candidate < high):  # ε is 0, or jumps
             candidate = (low + high) / 2

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
+from core.common.formatting import promised_text
 from core.evaluation.memorisation.canaries import BLIND
 from pages.parts.common import chart_style
 
@@ -211,7 +212,7 @@ def bounds(table: pd.DataFrame) -> go.Figure:
             x=[None],
             y=[None],
             mode="lines",
-            name=f"promised: ε = {promised:.2f}",
+            name=f"promised: ε = {promised_text(promised)}",
             line={"color": chart_style.BUDGET, "width": 3},
         )
     furthest = max([*rows["ceiling"], *rows["epsilon"], promised if math.isfinite(promised) else 0.0])

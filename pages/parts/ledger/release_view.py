@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from core.common.formatting import setting_text
 from core.runs.integrity.disk import error_sentence
 from core.runs.run import Run
 from core.spec import CorpusSpec
@@ -127,7 +128,8 @@ def _confirm(ledger: Ledger, draft: Release, delta: float, budget: float) -> Non
         over = found.over(budget)
         if over:
             st.warning(
-                f"With this release, the total for one {' and for one '.join(over)} exceeds the budget of {budget:g}.",
+                f"With this release, the total for one {' and for one '.join(over)} exceeds the budget of "
+                f"{setting_text(budget)}.",
                 icon=":material/warning:",
             )
         # the key names what is shown: a click on another draft, or on totals at another δ, does not confirm this one

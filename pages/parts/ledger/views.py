@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.common.formatting import promised_text, proved_text
+from core.common.formatting import promised_text, proved_text, setting_text
 from core.evaluation.wording import epsilon_text
 from core.runs.run import Run
 from core.spec import CorpusSpec, Unit
@@ -87,7 +87,7 @@ def _total(found: dict, unit: str, budget: float) -> None:
         st.caption(f"No release has an ε per {unit}. What the other releases imply is shown below.")
         return
     if math.isinf(total.epsilon):
-        sentence = f"Nothing is left of the budget ε = {budget:g}."
+        sentence = f"Nothing is left of the budget ε = {setting_text(budget)}."
         if total.releases:
             sentence += f" The private releases alone, with secret noise, would total {total.if_independent:.3g}."
         st.caption(sentence)
@@ -97,7 +97,7 @@ def _total(found: dict, unit: str, budget: float) -> None:
     if partly:
         within = f"Without the releases with ε per {others}, which are added below: {within[0].lower()}{within[1:]}"
     st.caption(
-        f"{within} of {budget:g} by {abs(budget - total.epsilon):.3g}. "
+        f"{within} of {setting_text(budget)} by {abs(budget - total.epsilon):.3g}. "
         f"{total.releases} release{'s' if total.releases != 1 else ''}, {total.accounting()}; "
         f"the plain sum of their ε is {total.added:.3g}."
     )
@@ -195,7 +195,9 @@ def _chart(entries: tuple[str, ...], delta: float, budget: float) -> None:
     last = frame.groupby("unit")["together"].last()
     current = ", ".join(f"{value:.3g} per {unit}" for unit, value in last.items())
     chart_style.show(
-        figure, key="ledger-chart", alt=f"ε after each release against the budget of {budget:g}; now {current}"
+        figure,
+        key="ledger-chart",
+        alt=f"ε after each release against the budget of {setting_text(budget)}; now {current}",
     )
     if ended:
         st.caption(f"The total is infinite, and so not in this chart, {' and '.join(ended)}.")
@@ -230,7 +232,7 @@ def _room(entries: tuple[str, ...], releases: Sequence, found: dict, budget: flo
         else:
             st.markdown(
                 f"For one {unit}: {like}, with σ = {left[1]:.5g} and therefore ε = "
-                f"**{proved_text(left[0])}** on its own, keeps {kept} within {budget:g}."
+                f"**{proved_text(left[0])}** on its own, keeps {kept} within {setting_text(budget)}."
             )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from core.common.formatting import setting_text
 from core.evaluation import wording
 from pages.parts.lesson.figures import Figures, Value
-from pages.parts.tradeoff.charts import epsilon_label
 
 
 def patients_text(count: int) -> str:
@@ -52,7 +52,7 @@ def runs_text(figures: Figures) -> str:
 
 def epsilon_text(epsilon: float, figures: Figures) -> str:
     """ε with its unit, or that there is no privacy."""
-    return "no privacy" if math.isinf(epsilon) else f"ε = {epsilon_label(epsilon)} per {figures.unit}"
+    return "no privacy" if math.isinf(epsilon) else f"ε = {setting_text(epsilon)} per {figures.unit}"
 
 
 def perplexity_name(figures: Figures) -> str:

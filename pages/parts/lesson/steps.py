@@ -28,7 +28,7 @@ from pages.parts.lesson.phrases import (
     runs_text,
 )
 from pages.parts.pickers.comparison import differences
-from pages.parts.tradeoff.charts import epsilon_label
+from pages.parts.pickers.epsilon_slider import epsilon_key
 
 # Answers that are shares: up to and including this one.
 SHARES = (
@@ -208,7 +208,7 @@ def _privacy(figures: Figures) -> Step:
                 "Move ε yourself",
                 {
                     "model": MODEL_NAMES[figures.sweep.model.kind],
-                    "at": epsilon_label(figures.shown_epsilon),
+                    "at": epsilon_key(figures.shown_epsilon),
                     "risk": "full names",
                 },
                 "Move the slider from left to right. How do usefulness and risk change?",
@@ -287,7 +287,7 @@ def _decision(figures: Figures, choice: str | None) -> Step:
             Look(
                 "tradeoff",
                 "Look at the figures again",
-                {"model": model, "at": epsilon_label(at)},
+                {"model": model, "at": epsilon_key(at)},
                 "Read what your ε guarantees and what was measured.",
             ),
             Look(

@@ -13,6 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.attacks.membership.decision import OWN_THRESHOLDS
 from core.attacks.membership.shadow_models import ACCUSED as SHADOWS_ACCUSE
+from core.common.formatting import promised_text
 from core.evaluation.membership.curve import Caught, Ceiling, caught, ceiling_for, steps
 from core.evaluation.membership.lira_stability import stability_sentences
 from core.evaluation.membership.overlap import Overlap
@@ -109,7 +110,8 @@ def roc_view(choice: Choice) -> None:
         if ceiling.group > 1:
             st.markdown(
                 f"“{name}” has an ε per note. For a patient with {ceiling.group} notes this means "
-                f"ε = {ceiling.epsilon:.3g}{'' if ceiling.delta < 1 else ', and δ above 1: no guarantee at all'}."
+                f"ε = {promised_text(ceiling.epsilon)}"
+                f"{'' if ceiling.delta < 1 else ', and δ above 1: no guarantee at all'}."
             )
     caption_public_noise(choice.runs)
     data_table(

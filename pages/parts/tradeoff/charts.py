@@ -12,10 +12,12 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from core.common.formatting import setting_text
 from core.evaluation import registry
 from core.evaluation.figures.record import Chart, Figure
 from core.evaluation.wording import perplexity_name
 from pages.parts.common import chart_style
+from pages.parts.pickers.epsilon_slider import epsilon_key
 
 if TYPE_CHECKING:
     from core.evaluation.sweep.tradeoff import Estimate
@@ -47,11 +49,6 @@ class Risk:
         return self.chart.floor
 
 
-def epsilon_label(epsilon: float) -> str:
-    """`0.5`, `8`, `∞`: the text of an ε on the slider, in the link and in the charts."""
-    return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
-
-
 def risks(metrics: Iterable[str]) -> dict[str, Risk]:
     """The risks for which figures exist, the simplest first."""
     return {
@@ -72,7 +69,7 @@ class EpsilonAxis:
         ticks = sorted(set(finite))
         self.layout = {
             "tickvals": [*map(math.log10, ticks), self.infinity],
-            "ticktext": [*map(epsilon_label, ticks), "∞"],
+            "ticktext": [*map(setting_text, ticks), "∞"],
             "range": [math.log10(self.low) - 0.08, self.infinity + 0.1],
             "zeroline": False,
         }
@@ -170,8 +167,10 @@ def _curve(
             line={"color": colour, "width": 3},
             marker={"size": 10},
             error_y=_whiskers(part, colour),
-            customdata=part[["epsilon", "low", "high", "seeds"]].assign(epsilon=part["epsilon"].map(epsilon_label)),
-            hovertemplate=f"ε = %{{customdata[0]}}: %{{y{number}}}<br>95 % interval %{{customdata[1]{number}}} to "
+            customdata=part[["epsilon", "low", "high", "seeds"]].assign(
+                epsilon=part["epsilon"].map(epsilon_key), told=part["epsilon"].map(setting_text)
+            ),
+            hovertemplate=f"ε = %{{customdata[4]}}: %{{y{number}}}<br>95 % interval %{{customdata[1]{number}}} to "
             f"%{{customdata[2]{number}}}, seeds: %{{customdata[3]}}<extra>{name}</extra>",
             row=row,
             col=1,

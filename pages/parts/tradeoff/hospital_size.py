@@ -9,6 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
+from core.common.formatting import setting_text
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.sweep.sizes import Bought, bought, notes_text, other_sizes
 from core.evaluation.sweep.sweeps import Sweep
@@ -16,8 +17,9 @@ from core.evaluation.sweep.tradeoff import points
 from core.evaluation.wording import percent
 from pages.parts.common import chart_style
 from pages.parts.common.data_table import data_table
+from pages.parts.pickers.epsilon_slider import epsilon_key
 from pages.parts.session import owner, resources
-from pages.parts.tradeoff.charts import EpsilonAxis, epsilon_label
+from pages.parts.tradeoff.charts import EpsilonAxis
 from pages.parts.tradeoff.models import curve_runs, metrics_of
 
 SIZES = ("sky", "blue", "purple", "green")  # colours, from the smallest hospital
@@ -34,7 +36,7 @@ def show(sweep: Sweep, found: Sequence[Sweep], epsilon: float) -> None:
     root = str(owner.workspace().root)
     reached = _reached(root, runs)
     said = sentences(reached)
-    st.markdown(said.get(epsilon, f"ε = {epsilon_label(epsilon)} was measured on one of these sizes only."))
+    st.markdown(said.get(epsilon, f"ε = {setting_text(epsilon)} was measured on one of these sizes only."))
     figure = chart_style.kept("sizes", (root, runs), lambda: _chart(reached))
     chart_style.show(figure, key="sizes", alt=" ".join(said.values()))
     st.caption(
@@ -61,7 +63,7 @@ def sentences(reached: Sequence[Bought]) -> dict[float, str]:
         if len(same) < 2:
             continue
         first, last = same[0], same[-1]
-        at = "without privacy" if math.isinf(epsilon) else f"at ε = {epsilon_label(epsilon)}"
+        at = "without privacy" if math.isinf(epsilon) else f"at ε = {setting_text(epsilon)}"
         gain = ""
         if first.gain is not None and last.gain is not None and math.isfinite(epsilon):
             gain = f", and from {_gain(first.gain)} to {_gain(last.gain)} of the gain"
@@ -109,7 +111,7 @@ def _chart(reached: Sequence[Bought]) -> go.Figure:
                     "arrayminus": [one.bits.value - one.bits.low for one in part],
                     "color": colour,
                 },
-                customdata=[[epsilon_label(one.epsilon), one.seeds] for one in part],
+                customdata=[[setting_text(one.epsilon), one.seeds] for one in part],
                 hovertemplate="ε = %{customdata[0]}: %{y:.2f} bits per character, seeds: %{customdata[1]}"
                 f"<extra>{notes_text(notes)}</extra>",
             )
@@ -126,7 +128,7 @@ def _chart(reached: Sequence[Bought]) -> go.Figure:
 def _table(reached: Sequence[Bought]) -> pd.DataFrame:
     none = Interval(math.nan, math.nan, math.nan)
     rows = [
-        (one.notes, epsilon_label(one.epsilon), *vars(one.bits).values(), *vars(one.gain or none).values(), one.seeds)
+        (one.notes, epsilon_key(one.epsilon), *vars(one.bits).values(), *vars(one.gain or none).values(), one.seeds)
         for one in reached
     ]
     ends = [f"{name}{end}" for name in ("bits per character", "gain kept") for end in ("", " low", " high")]

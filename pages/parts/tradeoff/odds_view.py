@@ -9,14 +9,13 @@ from collections.abc import Callable
 import pandas as pd
 import streamlit as st
 
-from core.common.formatting import REPRODUCIBLE
+from core.common.formatting import REPRODUCIBLE, setting_text
 from core.evaluation.sweep.sweeps import Sweep
 from core.evaluation.wording import odds_sentence, percent, percent_up
 from core.runs.run import Run
 from core.spec import Unit
 from pages.parts.common.public_noise import WHY, public_noise
 from pages.parts.session import owner, resources
-from pages.parts.tradeoff.charts import epsilon_label
 from pages.parts.tradeoff.models import trained_at
 
 WORST = " That is the worst case of any training with this ε."
@@ -36,9 +35,7 @@ def side_by_side(sweep: Sweep, epsilon: float) -> Callable[[], None]:
     with promised.container(border=True, height="stretch"):
         none, public = math.isinf(epsilon), not math.isinf(epsilon) and _public_seed(sweep, runs)
         what = (
-            "Without privacy: no promise"
-            if none
-            else f"At ε = {epsilon_label(epsilon)} per {privacy.unit}: the promise"
+            "Without privacy: no promise" if none else f"At ε = {setting_text(epsilon)} per {privacy.unit}: the promise"
         )
         st.markdown(f"**{what}{' with secret noise' if public else ''}, against any attacker**")
         st.markdown(odds_sentence(epsilon, privacy.delta, privacy.unit) + ("" if none else WORST))
@@ -124,7 +121,7 @@ def _counted(root: str, run_id: str) -> tuple[str, pd.DataFrame]:
 
 def fold(sweep: Sweep, epsilon: float) -> None:
     """More about the promise, computed only when the expander is open."""
-    label = f"More odds at ε = {epsilon_label(epsilon)}: a patient with many notes, how far a belief can shift"
+    label = f"More odds at ε = {setting_text(epsilon)}: a patient with many notes, how far a belief can shift"
     with st.expander(label, key="odds-fold", on_change="rerun") as box:
         if not box.open:
             return

@@ -7,16 +7,16 @@ import secrets
 
 import streamlit as st
 
+from core.common.formatting import setting_text
 from core.evaluation import readers_test
 from core.evaluation.readers_test import PAIRS, Pair
 from core.evaluation.sweep.sweeps import Sweep
 from core.evaluation.wording import interval_text, percent
 from core.runs.run import Run
 from pages.parts.common import phi_text
-from pages.parts.common.query_params import KEEP
+from pages.parts.pickers.epsilon_slider import epsilon_key, pick
 from pages.parts.playground.stored_attempts import texts_of
 from pages.parts.session import owner, resources
-from pages.parts.tradeoff.charts import epsilon_label
 from pages.parts.tradeoff.models import curve_runs
 
 STATE = "readers_test"  # this session's rounds: (run id, seed) → answers, True where the reader was right
@@ -35,16 +35,14 @@ def show(sweep: Sweep) -> None:
     if not models:
         st.info("None of these runs keeps its texts, so there is nothing to read.", icon=":material/info:")
         return
-    labels = list(models)
-    chosen = (
-        st.select_slider(
-            "Which model? ε: ← more private · more useful →", labels, _near_eight(labels), key="reader_at", **KEEP
-        )
-        if len(labels) > 1
-        else labels[0]
-    )
-    run = models[chosen]
-    model = "the model without privacy" if chosen == "∞" else f"the model of ε = {chosen}"
+    options = {epsilon_key(epsilon): epsilon for epsilon in models}
+    (chosen, *others) = options
+    if others:
+        start = "8" if "8" in options else others[-1]
+        chosen = pick("Which model? ε: ← more private · more useful →", "reader_at", options, start)
+    epsilon = options[chosen]
+    run = models[epsilon]
+    model = "the model without privacy" if math.isinf(epsilon) else f"the model of ε = {setting_text(epsilon)}"
     seed = st.session_state.setdefault(f"{STATE}_seed", secrets.randbelow(2**31))
     drawn = _pairs(str(owner.workspace().root), run.id, seed, run)
     if not drawn:
@@ -108,19 +106,15 @@ def _again() -> None:
     st.session_state[f"{STATE}_seed"] = secrets.randbelow(2**31)
 
 
-def _with_texts(sweep: Sweep) -> dict[str, Run]:
-    """For each measured ε the run of the lowest seed that keeps its texts, by the ε's label, the most private first."""
+def _with_texts(sweep: Sweep) -> dict[float, Run]:
+    """For each measured ε the run of the lowest seed that keeps its texts, the most private first."""
     runs = [owner.workspace().run(run_id) for run_id in curve_runs(sweep)]
     found: dict[float, Run] = {}
     for run in sorted(runs, key=lambda one: one.spec.training.seed):
         epsilon = run.spec.privacy.target_epsilon if run.spec.privacy.private else math.inf
         if epsilon is not None and epsilon not in found and _keeps_texts(str(run.folder), run):
             found[epsilon] = run
-    return {epsilon_label(epsilon): found[epsilon] for epsilon in sorted(found)}
-
-
-def _near_eight(labels: list[str]) -> str:
-    return "8" if "8" in labels else labels[-1]
+    return {epsilon: found[epsilon] for epsilon in sorted(found)}
 
 
 @resources.cached_data(max_entries=1_000, show_spinner=False)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from core.attacks.prompts import PROMPTS
+from core.common.formatting import setting_text
 from core.evaluation.sweep import beside
 from core.evaluation.wording import interval_text, percent
 from core.runs.run import Run
@@ -14,7 +15,6 @@ from pages.parts.common import phi_text
 from pages.parts.common.query_params import KEEP
 from pages.parts.playground import stored_attempts
 from pages.parts.session import owner
-from pages.parts.tradeoff.charts import epsilon_label
 from pages.parts.tradeoff.models import Models
 
 NOT_KEPT = "This run keeps its figures only: its texts were not stored."
@@ -42,7 +42,7 @@ def shown_at(epsilon: float, models: Models) -> list[tuple[str, Run | None]]:
     shown: list[tuple[str, Run | None]] = [(beside.BASE.capitalize(), base)]
     chosen = min(private, key=_seed, default=None)
     if private:
-        shown.append((f"ε = {epsilon_label(epsilon)}", chosen))
+        shown.append((f"ε = {setting_text(epsilon)}", chosen))
     same = [run for run in noiseless if chosen is not None and _seed(run) == _seed(chosen)]
     if same:
         shown.append((beside.NOISELESS.capitalize(), same[0]))

@@ -11,7 +11,8 @@ import streamlit as st
 
 from core.evaluation import registry, wording
 from core.evaluation.figures.record import against_control
-from pages.parts.tradeoff.charts import PERPLEXITY, Risk, epsilon_label
+from pages.parts.pickers.epsilon_slider import epsilon_key
+from pages.parts.tradeoff.charts import PERPLEXITY, Risk
 
 if TYPE_CHECKING:
     from core.evaluation.sweep.tradeoff import Estimate
@@ -82,4 +83,4 @@ def wide(curves: pd.DataFrame) -> pd.DataFrame:
     table.columns = [f"{arms[arm]}{column}" for column, arm in table.columns]
     order = [f"{prefix}{column}" for prefix in arms.values() for column in columns]
     table = table[[column for column in order if column in table]].reset_index()
-    return table.assign(epsilon=table["epsilon"].map(epsilon_label))
+    return table.assign(epsilon=table["epsilon"].map(epsilon_key))

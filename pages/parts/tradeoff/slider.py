@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 
 import streamlit as st
 
-from pages.parts.common.query_params import KEEP
-from pages.parts.tradeoff.charts import epsilon_label
+from core.common.formatting import setting_text
+from pages.parts.pickers import linked_choice
+from pages.parts.pickers.epsilon_slider import epsilon_key, pick
 
 KEY, CLICKED, ASKED = "at", "clicked", "asked_epsilon"
 LABEL = "ε: ← more private · more useful →"
@@ -20,21 +21,23 @@ def choose(measured: Iterable[float]) -> float:
     A link or another curve may ask for an ε that this curve lacks: the slider then goes to the nearest measured one
     and says so.
     """
-    options = {epsilon_label(epsilon): epsilon for epsilon in sorted(set(measured))}
+    options = {epsilon_key(epsilon): epsilon for epsilon in sorted(set(measured))}
     if len(options) == 1:
-        label, epsilon = next(iter(options.items()))
-        st.markdown(f"**ε = {label}**, the only one that was measured")
+        (epsilon,) = options.values()
+        st.markdown(f"**ε = {setting_text(epsilon)}**, the only one that was measured")
         return epsilon
     clicked = st.session_state.pop(CLICKED, None)
-    asked = clicked or st.session_state.get(KEY) or st.query_params.get(KEY)
+    asked = clicked or st.session_state.get(KEY) or st.query_params.get(KEY) or st.session_state.get(f"picked_{KEY}")
     if asked not in options:
         wanted = _number(asked)
         st.session_state[KEY] = nearest(options, 8.0 if wanted is None else wanted)
-        st.session_state[ASKED] = None if wanted is None else (asked, st.session_state[KEY])
+        moved = wanted is not None and wanted != options[st.session_state[KEY]]
+        st.session_state[ASKED] = (wanted, st.session_state[KEY]) if moved else None
     elif clicked:
         st.session_state[KEY] = clicked
-    chosen = st.select_slider(LABEL, list(options), key=KEY, **KEEP)
-    _say_moved(chosen)
+        linked_choice.share(KEY, KEY, options)
+    chosen = pick(LABEL, KEY, options, epsilon_key(8.0))
+    _say_moved(chosen, options[chosen])
     return options[chosen]
 
 
@@ -50,11 +53,12 @@ def nearest(options: Mapping[str, float], wanted: float) -> str:
     return min(options, key=distance)
 
 
-def _say_moved(chosen: str) -> None:
+def _say_moved(chosen: str, epsilon: float) -> None:
     """While the slider is where an unmeasured ε led it, say that."""
     asked = st.session_state.get(ASKED)
     if asked is not None and asked[1] == chosen:
-        st.caption(f"ε = {asked[0]} was not measured on these runs. The nearest measured ε is {chosen}.")
+        wanted, nearby = setting_text(asked[0]), setting_text(epsilon)
+        st.caption(f"ε = {wanted} was not measured on these runs. The nearest measured ε is {nearby}.")
     elif asked is not None:
         st.session_state[ASKED] = None
 

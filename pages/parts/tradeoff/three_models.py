@@ -9,6 +9,7 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
+from core.common.formatting import setting_text
 from core.evaluation.sweep import beside
 from core.evaluation.sweep.beside import BITS, NAMES, PATIENT_AUC
 from core.evaluation.wording import percent
@@ -17,7 +18,6 @@ from pages.parts.common import chart_style
 from pages.parts.common.data_table import data_table
 from pages.parts.pickers.comparison import trained
 from pages.parts.session import owner, resources
-from pages.parts.tradeoff.charts import epsilon_label
 from pages.parts.tradeoff.models import Models, metrics_of
 
 NAMED_PATIENTS, AUC = "full_name_patients", "auc_loss"
@@ -64,7 +64,7 @@ def _figures(root: str, named: tuple[tuple[str, tuple[str, ...]], ...]) -> pd.Da
 
 def _heading(name: str, epsilon: float) -> str:
     if name == beside.PRIVATE:
-        return f"Private run, ε = {epsilon_label(epsilon)}"
+        return f"Private run, ε = {setting_text(epsilon)}"
     return name[0].upper() + name[1:]
 
 
@@ -136,7 +136,7 @@ def cost_sentence(figures: pd.DataFrame, chosen: list[tuple[str, str]], epsilon:
     trained, noise = rows[beside.NOISELESS] - rows[beside.PLAIN], rows[beside.PRIVATE] - rows[beside.NOISELESS]
     return (
         f"In bits per character, clipping, larger batches and fewer steps cost **{trained:.2f}**, and the noise of "
-        f"ε = {epsilon_label(epsilon)} costs **{noise:.2f}** more."
+        f"ε = {setting_text(epsilon)} costs **{noise:.2f}** more."
     )
 
 

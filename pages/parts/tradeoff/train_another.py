@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
+from core.common.formatting import setting_text
 from core.evaluation.sweep.sweeps import Sweep
 from pages.parts.access import viewer
 from pages.parts.common import shell
 from pages.parts.jobs import monitor
 from pages.parts.session import owner
-from pages.parts.tradeoff.charts import epsilon_label
 
 
 def show(sweep: Sweep) -> None:
@@ -22,7 +22,7 @@ def show(sweep: Sweep) -> None:
             plain = st.checkbox("without privacy", key="train-plain")
             epsilon = st.number_input("ε", 0.01, 1e6, 2.0, format="%g", key="train-epsilon", disabled=plain, width=160)
             spec = sweep.spec(None if plain else float(epsilon))
-            label = "Train without privacy" if plain else f"Train ε = {epsilon_label(float(epsilon))}"
+            label = "Train without privacy" if plain else f"Train ε = {setting_text(float(epsilon))}"
             there = owner.workspace().find(spec) is not None
             options = {"disabled": there} | viewer.locked("train")
             pressed = st.button(label, icon=":material/model_training:", key="train-this", **options)

@@ -8,13 +8,14 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
+from core.common.formatting import setting_text
 from core.evaluation.sweep.sweeps import Sweep
 from core.evaluation.sweep.tradeoff import points
 from core.evaluation.sweep.waking import Waking, wakings
 from pages.parts.common import chart_style
 from pages.parts.common.data_table import data_table
 from pages.parts.session import owner, resources
-from pages.parts.tradeoff.charts import EpsilonAxis, epsilon_label
+from pages.parts.tradeoff.charts import EpsilonAxis
 from pages.parts.tradeoff.models import curve_runs, metrics_of
 
 
@@ -75,7 +76,7 @@ def _chart(found: list[Waking], epsilons: list[float]) -> go.Figure:
                 legendgroup=name,
                 showlegend=False,
                 marker={"color": colour, "symbol": symbol, "size": 13, "line": {"width": 2}},
-                customdata=[epsilon_label(epsilon) for epsilon in some],
+                customdata=[setting_text(epsilon) for epsilon in some],
                 hovertemplate=f"ε = %{{customdata}}: {name}<extra></extra>",
             )
     for name, colour, symbol in (

@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.common.formatting import REPRODUCIBLE, delta_text, promised_text
+from core.common.formatting import REPRODUCIBLE, delta_text, promised_text, setting_text
 from core.evaluation.wording import NBSP
 from core.spec import PrivacySpec, RunSpec, TrainingSpec, VocabularySpec
 from pages.parts.common import chart_style
@@ -125,7 +125,7 @@ def show_preview(spec: RunSpec, coming: Preview, *, most_notes: int) -> None:
     if privacy.private:
         assert coming.epsilon is not None and coming.delta is not None and coming.counted_by  # a private run has all
         by_gdp = privacy.accountant == "gdp" and privacy.target_epsilon is not None
-        planned = f" GDP chose the noise, for ε = {privacy.target_epsilon:g}." if by_gdp else ""
+        planned = f" GDP chose the noise, for ε = {setting_text(privacy.target_epsilon)}." if by_gdp else ""
         st.caption(
             f"ε = {promised_text(coming.epsilon)} per {privacy.unit} at δ = {delta_text(coming.delta)}, "
             f"computed by {coming.counted_by.upper()}.{planned}"

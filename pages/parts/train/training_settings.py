@@ -24,10 +24,11 @@ from core.spec import (
 from pages.parts.common import chart_style
 from pages.parts.common.query_params import KEEP
 from pages.parts.pickers.cohort_picker import sentence
+from pages.parts.pickers.epsilon_slider import epsilon_key, pick
 from pages.parts.train.risk_settings import choose_limit, suggested, with_noise
 from pages.parts.train.vocabulary_settings import choose_words
 
-EPSILONS = ("0.5", "1", "2", "3", "5", "8", "10", "30", "100", "1000", "10000", "∞")
+EPSILONS = (0.5, 1, 2, 3, 5, 8, 10, 30, 100, 1_000, 10_000, math.inf)
 _ABOUT: dict[ModelKind, str] = {
     "gpt2": "continues the text you type, word by word",
     "distilbert": "fills blanks in a text",
@@ -105,10 +106,9 @@ def _privacy(corpus: CorpusSpec) -> PrivacySpec:
         sigma = st.number_input("σ, noise multiplier", value=1.0, format="%g", key="sigma", **KEEP)
         st.caption("The noise added to each clipped step, in units of the clipping norm. More noise gives a smaller ε.")
     else:
-        chosen = st.select_slider(
-            "Privacy budget ε: ← more private · more useful →", EPSILONS, "8", key="epsilon", **KEEP
-        )
-        target = None if chosen == "∞" else float(chosen)
+        options = {epsilon_key(epsilon): float(epsilon) for epsilon in EPSILONS}
+        chosen = options[pick("Privacy budget ε: ← more private · more useful →", "epsilon", options, "8")]
+        target = None if math.isinf(chosen) else chosen
         st.caption(_meaning(target))
     private = target is not None or sigma is not None
     unit, delta, accountant, secret = "note", 1e-5, "prv", False

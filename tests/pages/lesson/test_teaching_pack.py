@@ -55,7 +55,7 @@ def test_the_handout_has_the_figures_of_the_lesson(shipped):
     app = AppTest.from_function(_handout, default_timeout=90).run()
     assert not app.exception
     sheet = app.session_state["sheet"]
-    runs = {f"ε = {epsilon} per note": run_id for epsilon, run_id in SHIPPED.items()} | {"no privacy": PLAIN}
+    runs = {f"ε = {float(epsilon):,g} per note": run_id for epsilon, run_id in SHIPPED.items()} | {"no privacy": PLAIN}
     assert [row.name for row in sheet.trainings] == ["public model, read no notes", *runs]
     for row in sheet.trainings:
         run_id, arm = (runs[row.name], "run") if row.name in runs else (PLAIN, "base")
