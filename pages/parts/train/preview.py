@@ -124,8 +124,9 @@ def show_preview(spec: RunSpec, coming: Preview, *, most_notes: int) -> None:
             st.metric(f"ε per {privacy.unit}", promised_text(coming.epsilon))
     if privacy.private:
         assert coming.epsilon is not None and coming.delta is not None and coming.counted_by  # a private run has all
-        by_gdp = privacy.accountant == "gdp" and privacy.target_epsilon is not None
-        planned = f" GDP chose the noise, for ε = {setting_text(privacy.target_epsilon)}." if by_gdp else ""
+        planned = ""
+        if privacy.accountant == "gdp" and privacy.target_epsilon is not None:
+            planned = f" GDP chose the noise, for ε = {setting_text(privacy.target_epsilon)}."
         st.caption(
             f"ε = {promised_text(coming.epsilon)} per {privacy.unit} at δ = {delta_text(coming.delta)}, "
             f"computed by {coming.counted_by.upper()}.{planned}"
