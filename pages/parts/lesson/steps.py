@@ -147,7 +147,7 @@ def _coincidence(figures: Figures) -> Step:
         reveal=f"{label.capitalize()}: **{wording.percent(read.value)}** of the training patients, "
         f"**{wording.percent(control.value)}** of the held-out patients. Full name: {wording.percent(names.value)} "
         f"against {wording.percent(held.value)}.",
-        point="A leak is what exceeds its control.",
+        point="Only what exceeds its control is evidence of a leak.",
         why="Some values are shared by many people or are easy to hit by chance: a model that writes many dates hits "
         "some birthdays. So the same count is made for patients the model cannot know. If both counts agree, there is "
         "no evidence of memorising; if the training patients' count is clearly higher, there is. A report without a "

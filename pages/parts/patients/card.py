@@ -108,9 +108,11 @@ def _figures(choice: Choice, found: dict) -> None:
             help=f"Share of held-out patients with a lower score by “{choice.attack}”; 50\u00a0% by random guessing.",
         )
         st.metric("Caught by attacks", f"{found['catching']} of {found['attacks']}", border=True)
-        st.metric("Texts with a leak", found["texts"], border=True, help="Texts generated from the run's prompts.")
+        member = found["split"] == "member"
+        about = "Texts with a leak" if member else "Texts with a coincidence"
+        st.metric(about, found["texts"], border=True, help="Texts generated from the run's prompts.")
     written = fields(found["fields"])
-    how = "Extracted by prompts" if found["split"] == "member" else "Written by coincidence (the control)"
+    how = "Extracted by prompts" if member else "Written by coincidence (the control)"
     extracted = f"**{how}**: {written}." if written else "The audit's prompts extracted nothing."
     notes = f"{found['notes']} scored note{'s' * (found['notes'] != 1)}"
     st.markdown(f"{_who(found)} with {notes}. {extracted}")

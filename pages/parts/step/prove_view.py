@@ -1,4 +1,4 @@
-"""Prove it here: checks of a training's own steps, on request."""
+"""Check it here: checks of a training's own steps, on request."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ bounds raises one for at most one in 20 correct programs. `--seed` repeats it wi
 
 def prove(run: Run) -> None:
     """A section with a button; once somebody has asked, the checks and what they measured."""
-    st.header("Prove it here")
+    st.header("Check it here")
     st.markdown(
         "ε is computed from four facts: each note is sampled by its own coin toss, its gradient is cut to C, every "
         "step gets noise σC once, and the noise is new each time. Does this program do that? It takes some steps and "

@@ -38,9 +38,9 @@ def summed(step: StepGradients, total: ClippedSum, norm: float, sigma: float, un
     along = total.length / (sigma * norm)
     everywhere = sigma * norm * math.sqrt(step.parameters)
     return (
-        f"{clipped} {length} Noise adds σC = **{sigma * norm:.3g}** in every direction. The direction that the {unit}s "
-        f"share stands out, {along:.3g} to 1; over all {step.parameters:,} directions together, noise is "
-        f"{everywhere:,.{0 if everywhere > 99 else 1}f} long."
+        f"{clipped} {length} Noise adds σC = **{sigma * norm:.3g}** in every direction. In its own direction, the sum "
+        f"is {along:.3g} times as long as σC; over all {step.parameters:,} directions together, the noise has a length "
+        f"of about {everywhere:,.{0 if everywhere > 99 else 1}f}."
     )
 
 

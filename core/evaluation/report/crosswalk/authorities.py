@@ -65,8 +65,9 @@ def ico(evidence: Evidence) -> Framework:
         e.extraction("Is reasonably competent: prompts the model"),
         Cell(
             "Has the internet, libraries and public documents",
-            "argued",
-            "The audit’s attackers have more: the weights, the public base model and notes of other patients.",
+            "open",
+            "No attack of the audit uses these. Its attackers have what an intruder may lack: the weights, the public "
+            "base model and notes of other patients.",
             "attacks",
         ),
         Cell("Asks people who may know more", "open", "No attack of the audit combines the model with enquiries."),
