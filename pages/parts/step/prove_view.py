@@ -69,11 +69,11 @@ def _checked(checks: list[Check]) -> None:
 
 
 def _planted(run: Run) -> None:
-    """What was stored of this run's planted gradients: how much of its ε somebody proves who sees every step."""
+    """What was stored of this run's planted gradients: how much of its ε an attacker who sees every step proves."""
     proof = chosen_proof(stored_proofs(owner.workspace().audit(run.id)))
     if proof is None:
         st.markdown(
-            "How much of ε can somebody prove who sees every step? That needs a second training: "
+            "How large an ε can an attacker who sees every step prove? Measuring that takes a second training: "
             f"`{prove_command(run.id)}`."
         )
     elif proof["alarm"]:

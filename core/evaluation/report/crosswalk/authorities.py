@@ -27,10 +27,14 @@ def edpb(evidence: Evidence) -> Framework:
         e.extraction("Personal data from queries"),
         each,
         e.filled(
-            "All means reasonably likely to be used", "cost", "The decision does not say what an attack may cost."
+            "All means reasonably likely to be used",
+            "cost",
+            "The decision does not say how much an attacker may spend.",
         ),
         e.guaranteed("Design: a measure against memorisation", "Trained with differential privacy.", "label-mechanism"),
-        Cell("Design: selecting and minimising data", "open", "Which notes were chosen, and why, is not told here."),
+        Cell(
+            "Design: selecting and minimising data", "open", "This report does not say which notes were chosen, or why."
+        ),
         _resistance(e),
         Cell("Documentation", "argued", "This report: settings, versions, checksums, commands, limits.", "reproduce"),
     )
