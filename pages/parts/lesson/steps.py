@@ -279,7 +279,7 @@ def _decision(figures: Figures, choice: str | None) -> Step:
     model = MODEL_NAMES[figures.sweep.model.kind]
     return Step(
         title="Decide: choose an ε and justify it",
-        question="The hospital wants to give such a model to a university. Which model would you sign off?",
+        question="The hospital wants to give such a model to a university. Which model would you sign off on?",
         answers=tuple(by_name),
         right=None,
         looks=(
@@ -363,8 +363,8 @@ def _without_noise(figures: Figures, epsilon: float) -> str:
     if control is None:
         return ""
     return (
-        f" The same training without noise, which clips as much and takes as many steps, reaches "
-        f"{wording.perplexity_text(control.value)}: that part of the difference is not the price of noise."
+        f" The same training without noise (same clipping, same number of steps) reaches "
+        f"{wording.perplexity_text(control.value)}; only the rest of the difference is the cost of noise."
     )
 
 
