@@ -23,7 +23,8 @@ on both with standard deviation σ*C*, as on every other direction.
 **The two bells** are exact: along the chosen gradient's own direction, the noisy sum with it and without it are two
 normal distributions, at most *C* apart and σ*C* wide. Someone who knows everything else and guesses from where the
 sum lies is right with probability Φ(distance / 2σ*C*), if in and out were equally likely before. A training has many
-such steps, and each samples only a part of the notes: ε counts both together. The page on ε shows the result.
+such steps, and each samples only a part of the notes: ε counts both together. The ε trade-off page
+shows the result.
 
 A step divides the noisy sum by the expected number of notes, and Adam scales it: neither changes what is hidden.
 """
