@@ -96,7 +96,7 @@ def _proved(run: Run, runs: list[Run]) -> None:
         st.rerun(scope="app")  # the presenter has chosen another model
     found = proof.series(guesses.votes(run))
     if not found:
-        st.caption("The proof appears here with the first guess.")
+        st.caption("The proof appears here after the first guess.")
         return
     chart_style.show(proof.chart(found), key="proof-chart", alt=" ".join(proof.sentences(found)))
     for line in proof.sentences(found):

@@ -24,8 +24,8 @@ shell.page(
 PLANTED = {"Copies": "canaries", "Epochs": "canaries", "Whole patients": "canary_patients"}
 NONE_PLANTED = (
     "The notes of {names} contain no canaries of this kind. Uploaded notes get canary sentences if the cohort is large "
-    "enough (their copies are at most 5\u00a0% of the training notes), or if you set “Canary sentences” on the page "
-    "Cohort or `--canaries` on the command line. Whole canary patients exist only in the synthetic hospitals. The "
+    "enough (their copies are at most 5\u00a0% of the training notes), or if you set “Canary sentences” on the "
+    "Cohort page or `--canaries` on the command line. Whole canary patients exist only in the synthetic hospitals. The "
     "views Questions, Word for word, Guarantee and Risk score need no canaries."
 )
 

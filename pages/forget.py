@@ -43,7 +43,7 @@ def pick_patient(run: Run) -> str | None:
     if chosen and texts:
         st.caption(f"{texts:,} texts of the audit hold a detail of theirs.")
     if not chosen or not data.is_member(run, chosen):
-        st.info(f"No patient “{literal(chosen or '')}” was trained on. Choose one of the list.")
+        st.info(f"No patient “{literal(chosen or '')}” is in this model's training data. Choose one from the list.")
         return None
     return chosen
 
@@ -105,7 +105,7 @@ with picture:
         st.header("Beside models that never read the patient", anchor=False)
         st.markdown(sentences.against_retrained(told, named))
         chart_style.show(
-            charts.told_apart(told, named), key="forget-told-apart", alt="How often each model is the odd one"
+            charts.told_apart(told, named), key="forget-told-apart", alt="How often each model is the odd one out"
         )
     prompt.show(found, named)
     if not table.empty:

@@ -30,7 +30,7 @@ def cohort() -> Corpus | None:
     if spec is None:
         if asks_for_notes():
             st.info(
-                "You have not uploaded any notes yet. Upload them on the page Cohort.", icon=":material/upload_file:"
+                "You have not uploaded any notes yet. Upload them on the Cohort page.", icon=":material/upload_file:"
             )
         return None
     st.caption(describe(spec))

@@ -149,9 +149,9 @@ register(
         access="white-box",
         kinds=KINDS,
         cost="moderate",
-        sentence="Takes patients out of a copy of the model by gradient ascent and gradient difference, and looks "
-        "whether they still stand out. The reference, a model trained again without the patient, is on the page "
-        "Forget a patient and not in the audit; a private model is judged as trained.",
+        sentence="Takes patients out of a copy of the model by gradient ascent and gradient difference, and checks "
+        "whether they still stand out. The reference, a model trained again without the patient, is on the Forget a "
+        "patient page and not in the audit; a private model is judged as trained.",
         tables=(STANDING, STEPS),
         run=unlearning,
         version=2,

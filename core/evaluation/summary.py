@@ -1,8 +1,9 @@
 """The metrics table of a run: every figure with its interval, its n and its controls, from the other tables alone.
 
 The arm `run` is the figure itself, `heldout` the same figure for held-out patients (no model was trained on them), and
-`base` the same figure for the public base model. A leak is what exceeds its control. `summarise` calls the function of
-every figure in `core.evaluation.registry`; most of these functions are below. docs/methods/figures.md has the formulas.
+`base` the same figure for the public base model. Only what exceeds its control is evidence of a leak. `summarise` calls
+the function of every figure in `core.evaluation.registry`; most of these functions are below.
+docs/methods/figures.md has the formulas.
 """
 
 from __future__ import annotations

@@ -249,14 +249,15 @@ def planted_sentence(proof: Mapping[Any, Any]) -> str:
     proved = _at_least(float(proof["proved"]))
     by_curve = "" if math.isnan(own) else f", and by the run’s own trade-off curve {_at_least(own)}"
     told = (
-        f"An attacker who sees every step of the training (white-box), made again with {int(proof['canaries']):,} "
-        f"planted gradients, guesses {int(proof['correct']):,} of {int(proof['guesses']):,} right. This proves {proved}"
-        f"{by_curve}, of at most {proved_text(float(proof['ceiling']))} (95{NBSP}% confidence each); "
-        f"promised is {promised}."
+        f"An attacker who sees every step (white-box) of a second training with {int(proof['canaries']):,} planted "
+        f"gradients guesses {int(proof['correct']):,} of {int(proof['guesses']):,} right. "
+        f"This proves {proved}{by_curve}; it could have proved at most "
+        f"ε ≥ {proved_text(float(proof['ceiling']))} (95{NBSP}% confidence each). The promised ε is {promised}."
     )
     if proof["alarm"]:
         return f"{told} Alarm: this contradicts the promise. At most one in ten correct programs shows this by chance."
-    return told if proof["can_alarm"] else f"{told} So few could not contradict ε = {promised}, whatever they found."
+    few = f"With this few planted gradients, no result could contradict ε = {promised}."
+    return told if proof["can_alarm"] else f"{told} {few}"
 
 
 def _at_least(bound: float) -> str:
@@ -275,7 +276,6 @@ def curve_sentence(
     if not alarm:
         return told
     return (
-        f"{told} The noise from which ε = {promised_text(promised)} was computed does not allow so many right guesses: "
-        "an alarm. At most one in twenty runs whose "
-        "guarantee holds shows this one by chance."
+        f"{told} Alarm: the noise from which ε = {promised_text(promised)} was computed does not allow this many right "
+        "guesses. At most one in twenty runs whose guarantee holds shows this alarm by chance."
     )

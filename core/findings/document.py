@@ -17,8 +17,8 @@ INTRODUCTION = (
     "results were known. For claims that are not run yet the rule is fixed beforehand. This document is written by "
     "`python -m core findings --write`, and a test keeps it up to date. The page Findings shows the same.",
     "A claim *holds* only if every interval supports it, on every model and seed it was run on. It *does not hold* if "
-    "an interval contradicts it. Otherwise it *cannot be told*: mostly because there are too few patients. Where a "
-    "claim rests on several figures, their intervals are widened so that all hold together in 95 % of cases "
+    "an interval contradicts it. Otherwise the verdict is *cannot tell*, mostly because there are too few patients. "
+    "Where a claim rests on several figures, their intervals are widened so that all hold together in 95 % of cases "
     "(Bonferroni). Differences between attacks or models resample the patients for both sides together, except for "
     "runs whose tables are not shipped: their intervals are combined as independent ones, which makes them wider. "
     "Several seeds are several figures, and each has to support the claim; seeds are not averaged.",
@@ -43,7 +43,7 @@ def counts(found: Sequence[Finding]) -> str:
     left = numbers["not run"]
     return _wrapped(
         f"Of {len(found)} claims {numbers['holds']} hold, {numbers['does not hold']} do not hold, and for "
-        f"{numbers['cannot tell']} it cannot be told."
+        f"{numbers['cannot tell']} the data cannot tell."
         + (f" {left} {'is' if left == 1 else 'are'} not run yet." if left else "")
     )
 

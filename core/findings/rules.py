@@ -28,8 +28,8 @@ class Above:
     def sentence(self, write: Write) -> str:
         """The rule in words."""
         return (
-            f"Holds if every interval lies above {write(self.line)}. Does not hold if one lies below. Otherwise it "
-            "cannot be told."
+            f"Holds if every interval lies above {write(self.line)}. Does not hold if one lies below. Otherwise the "
+            "data cannot tell."
         )
 
 
@@ -46,8 +46,8 @@ class Below:
     def sentence(self, write: Write) -> str:
         """The rule in words."""
         return (
-            f"Holds if every interval lies below {write(self.line)}. Does not hold if one lies above. Otherwise it "
-            "cannot be told."
+            f"Holds if every interval lies below {write(self.line)}. Does not hold if one lies above. Otherwise the "
+            "data cannot tell."
         )
 
 
@@ -70,7 +70,7 @@ class Within:
         """The rule in words."""
         return (
             f"Holds if every interval lies between {write(self.low)} and {write(self.high)}. Does not hold if one lies "
-            "wholly outside. Otherwise it cannot be told."
+            "wholly outside. Otherwise the data cannot tell."
         )
 
 

@@ -23,9 +23,9 @@ MEMBERS = 0.7  # share of a synthetic hospital's patients in the training data
 NOTE_SECONDS = 0.0125  # of training, for one note in one epoch, with privacy
 SCORE_SECONDS = 0.0025  # for scoring one note
 START_SECONDS = 30.0  # quick audit, figures and saving
-AUDIT_SECONDS = 0.11  # of the full battery, for one training note of GPT-2
+AUDIT_SECONDS = 0.11  # of the full audit, for one training note of GPT-2
 SIZES = {"micro": 0.5, "tiny": 1.0, "small": 8.0}  # factor of time by size
-MASKED = 2.4  # factor of time for the full battery on DistilBERT and BERT
+MASKED = 2.4  # factor of time for the full audit of DistilBERT and BERT
 
 
 class Refused(ValueError):
@@ -141,7 +141,7 @@ def run_minutes(spec: RunSpec) -> float:
 
 
 def audit_minutes(spec: RunSpec) -> float:
-    """A rough estimate of the minutes that the full battery on a run takes, for limits only."""
+    """A rough estimate of the minutes that the full audit of a run takes, for limits only."""
     masked = 1.0 if spec.model.kind == "gpt2" else MASKED
     return SIZES[spec.model.size] * masked * (START_SECONDS + training_notes(spec) * AUDIT_SECONDS) / 60
 
@@ -188,7 +188,7 @@ def check(limits: Limits, user: User, request: Request, *, own: int, everybody: 
         jobs = "1 job" if own == 1 else f"{own} jobs"
         raise Refused(
             f"You have {jobs} waiting or running, and the limit here is {limits.jobs}. Wait until one is done, or "
-            "cancel one on the page Train."
+            "cancel one on the Train page."
         )
     if limits.day_minutes is not None and day_minutes + request.minutes > limits.day_minutes:
         raise Refused(

@@ -1,6 +1,6 @@
 """How long each stage of a job usually takes: fitted defaults, corrected by what earlier jobs took on this machine.
 
-A stage has a key: its name, for an attack of the full battery `attack: <name>`, and for a stage of the control that is
+A stage has a key: its name, for an attack of the full audit `attack: <name>`, and for a stage of the control that is
 made as part of a run `base control/<name>`. docs/PERFORMANCE.md has the runs that the defaults were fitted to.
 """
 

@@ -52,7 +52,7 @@ def make_run_by_store(spec_json: str, submitted: float, topic: str, key: str) ->
 
 
 def attack_run(run_id: str, root: str, shared: tuple[str, ...], submitted: float) -> Ended:
-    """Run the full battery on a run and return how it ended; the audit's folder has the details.
+    """Run the full audit of a run and return how it ended; the audit's folder has the details.
 
     Finished attacks are not repeated, so a worker that takes over from one that died continues after them.
     """

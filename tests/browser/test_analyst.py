@@ -107,7 +107,7 @@ def test_from_a_file_to_a_patient_to_a_file(tab, server, data, ward, shot):
     choose(tab, "Model", re.compile("own notes of 32 patients"))
     in_link(tab, f"run={run.id}")
     choose(tab, "Bucket (1 = rarest profiles)", re.compile("^1$"))
-    expect(tab.get_by_text(re.compile(r"patients of bucket 1"))).to_be_visible(timeout=WAIT)
+    expect(tab.get_by_text(re.compile(r"patients in bucket 1"))).to_be_visible(timeout=WAIT)
     settled(tab)
     patient = first_patient(tab)
     assert cut_texts(tab) == []

@@ -34,7 +34,7 @@ def test_from_a_bar_to_a_patient_to_a_file(tab, patient_server, shot):
     shot(tab, "patients")
     box = bars.last.bounding_box()
     tab.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] * 0.9)
-    expect(tab.get_by_text(re.compile(r"patients? of bucket \d+"))).to_be_visible(timeout=WAIT)
+    expect(tab.get_by_text(re.compile(r"patients? in bucket \d+"))).to_be_visible(timeout=WAIT)
     bucket = in_link(tab, r"bucket=(\d+)").group(1)
     settled(tab)
     patient = first_patient(tab)

@@ -128,13 +128,14 @@ def test_what_is_seen_from_inside_is_told_apart_with_its_ceiling():
         **{"ceiling": 10.17, "promised": 7.997, "can_alarm": True, "alarm": False},
     }
     told = planted_sentence(proof)
-    assert "sees every step of the training (white-box)" in told and "5,000 planted gradients" in told
+    assert "sees every step (white-box) of a second training" in told and "5,000 planted gradients" in told
     assert "458 of 500 right" in told
-    assert "ε ≥ 2.11, and by the run’s own trade-off curve ε ≥ 3.39, of at most 10.1 (95" in told, "rounded down"
-    assert told.endswith("promised is 8.") and "finished model" not in told
+    assert "proves ε ≥ 2.11, and by the run’s own trade-off curve ε ≥ 3.39; it could" in told, "rounded down"
+    assert "could have proved at most ε ≥ 10.1 (95" in told, "rounded down"
+    assert told.endswith("The promised ε is 8.") and "finished model" not in told
     nothing = planted_sentence(proof | {"proved": 0.0, "proved_by_curve": math.nan, "can_alarm": False, "ceiling": 6.9})
-    assert "This proves nothing, of at most 6.9 (95" in nothing and "curve" not in nothing
-    assert nothing.endswith("So few could not contradict ε = 8, whatever they found.")
+    assert "This proves nothing; it could have proved at most ε ≥ 6.9 (95" in nothing and "curve" not in nothing
+    assert nothing.endswith("With this few planted gradients, no result could contradict ε = 8.")
     assert "Alarm: this contradicts the promise." in planted_sentence(proof | {"alarm": True})
 
 

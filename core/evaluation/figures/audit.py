@@ -201,7 +201,7 @@ AUDIT_FIGURES: tuple[Figure, ...] = (
         key="auc_loss",
         label="membership (AUC)",
         explanation="How often the loss attack picks the note that was trained on, given one that was and one that "
-        "was not. 0.5 is tossing a coin. Other attacks, and all notes of a patient together, reveal more.",
+        "was not. 0.5 is tossing a coin. Other attacks, and all notes of a patient together, can reveal more.",
         unit="share of pairs of notes",
         number=AUC,
         range=SHARES,
@@ -218,7 +218,7 @@ AUDIT_FIGURES: tuple[Figure, ...] = (
         chart=Chart(4, "AUC of the loss attack on notes", floor=0.4, ceiling=0.62, blind_label="coin", sentence=_pairs),
         limit=Limit(
             "AUC of the loss attack by note",
-            "how often the loss attack, the weakest attack, picks a member's note over another; 0.5 is a coin",
+            "how often the loss attack picks a member's note over another (0.5: a coin toss); others may do better",
             "loss",
             start=0.60,
         ),

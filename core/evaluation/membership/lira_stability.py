@@ -252,7 +252,7 @@ def stability_sentences(found: Stability) -> list[str]:
     if len(halves) == len(GROUPS):
         number = int(found.by_halves["models"].iloc[0])
         said.append(
-            f"Two attacks with {number} other shadow models each rank the patients with a correlation of "
+            f"Two attacks, each with its own {number} shadow models, rank the patients with a correlation of "
             f"ρ = {halves['member']:.2f} among members and {halves['heldout']:.2f} among others (1: in the same order)."
         )
     by_patient = found.by_seed[found.by_seed["level"] == "patient"]

@@ -185,11 +185,11 @@ def signed(value: float, digits: int = 2) -> str:
 
 
 def verdict_of(one: Trend) -> str:
-    """`rarer patients leak more`, `… less`, `no trend can be told`, or why nothing was tested."""
+    """`rarer patients leak more`, `… less`, `no trend found`, or why nothing was tested."""
     if one.obstacle:
         return {"ceiling": "ceiling: cannot tell", "few": "too few held-out patients or members"}[one.obstacle]
     if one.corrected >= ALPHA:
-        return "no trend can be told"
+        return "no trend found"
     return f"rarer patients leak {'more' if one.slope.value > 0 else 'less'}"
 
 
@@ -200,7 +200,7 @@ def headline(attack: str, one: Trend) -> str:
     if one.obstacle:
         return f"Ceiling: “{attack}” recognises nearly every member and cannot tell whether rarer patients leak more."
     if one.corrected >= ALPHA:
-        return f"Under “{attack}”, it cannot be told whether rarer patients leak more or less."
+        return f"Under “{attack}”, the data do not show whether rarer patients leak more or less."
     return f"Rarer patients leak {'more' if one.slope.value > 0 else 'less'} under “{attack}”."
 
 

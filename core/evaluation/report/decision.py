@@ -67,7 +67,7 @@ class Decision(BaseModel):
             "who receives the model": self.recipient,
             "how they get access": self.access,
             "what an attacker knows": self.knowledge,
-            "what an attack may cost": self.cost,
+            "how much an attacker may spend": self.cost,
             "the accepted limits": self.accepted,
             "the risk owner": self.owner,
             "the date of review": self.review,

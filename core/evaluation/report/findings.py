@@ -35,7 +35,7 @@ def finding(run: Run, facts: RunFacts, tables: Mapping[str, pd.DataFrame], most_
     """A run in a few sentences: promise, odds, leaks and their control, membership, what attacks prove about ε."""
     held = facts.guarantee
     shown = held is not None and held["noise_source"] != "secret"
-    opening = "Guarantee, were its noise secret" if shown else "Guarantee"
+    opening = "Guarantee if its noise were secret" if shown else "Guarantee"
     sentences = [f"{opening}: {facts.promise[0].lower()}{facts.promise[1:]}"]
     if held is not None:
         assert run.privacy is not None  # a run with a guarantee is private

@@ -151,7 +151,7 @@ def verdict(subject: Subject) -> tuple[str, str]:
     leak, tells = subject.row("controls", metric=LEAK), _recognises(subject)
     leaks = leak is not None and leak["verdict"] == "exceeds its control"
     recognised = "An attack can tell its patients apart from others. " if tells else ""
-    found = "It repeats its patients. " if leaks else recognised
+    found = "It writes identifiers of its patients. " if leaks else recognised
     if subject.run.spec.is_base:
         return "public", "The public base model: it was trained on none of these notes."
     if subject.alarmed:
@@ -251,9 +251,8 @@ def _guesses(subject: Subject) -> str:
 def _many_notes(subject: Subject) -> str:
     unit, most, mechanism = subject.model["unit"], subject.most_notes, subject.run.privacy
     if mechanism is None:
-        return (
-            "Nothing, like everybody else." if not subject.run.spec.is_base else "The same: nothing of them was read."
-        )
+        public = subject.run.spec.is_base
+        return "The same: the model read none of their notes." if public else "Nothing is guaranteed to them either."
     if unit == "patient":
         cap = subject.run.note_cap
         notes = f"up to {most:,} training notes" + ("" if cap is None else f", at most {cap:,} by the cap,")
@@ -338,14 +337,16 @@ def conditions(subject: Subject, decision: Decision) -> list[str]:
         ]
     if not subject.protected:
         first = (
-            "Not outside the group that may read the notes: protect the model like them."
+            "Do not release it outside the group that may read the notes; protect it like the notes."
             if not subject.model["unit"]
-            else "Not as a private model. Train it again with --secret-noise, audit it, and report on that run."
+            else "Do not release it as a private model. Train it again with --secret-noise, audit it, and report on "
+            "that run."
         )
         return [first, _of_access(decision)]
     found = [
         "Enter the release in the ledger first; do not release if the total exceeds your budget.",
-        "Keep this report, training losses and other figures about these notes inside: ε does not cover them.",
+        "Keep this report, training losses and other figures about these notes inside your organisation: ε does not "
+        "cover them.",
         _of_access(decision),
     ]
     if subject.model["unit"] == "note" and subject.most_notes > 1:
@@ -383,7 +384,7 @@ def still_open(subject: Subject, decision: Decision, *, audited: bool, recommend
     untested = [one["note"] for one in tested if one["tested"] == "no"]
     unknown = untested.count(UNKNOWN)
     found.append(
-        f"{len(untested) - unknown} of HIPAA’s 18 identifiers were not looked for: they are no field of a record."
+        f"{len(untested) - unknown} of HIPAA’s 18 identifiers were not looked for: they are not fields of a record."
     )
     if unknown:
         found.append(f"{unknown} more were not looked for: no patient’s value is known that could be searched for.")

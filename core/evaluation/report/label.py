@@ -115,7 +115,7 @@ def rows(made: dict[str, Any], alarmed: bool = False) -> list[tuple[str, str, st
         (
             "mu",
             "μ of Gaussian DP",
-            f"{mu_text(made)}, the least whose trade-off curve lies above this run’s at error rates of at least 0.1 %",
+            f"{mu_text(made)}, the smallest with its trade-off curve above this run’s at error rates of at least 0.1 %",
         ),
         ("contribution", "Contribution bound", made["contribution"]),
         ("neighbours", "Neighbours", made["neighbours"]),

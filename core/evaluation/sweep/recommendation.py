@@ -178,7 +178,7 @@ def attack_sentences(rows: pd.DataFrame) -> list[str]:
     if judged.empty:
         told = "Your limits on membership are about the loss attack on single notes: other attacks, and all notes of a "
         by_note = rows["measure"].isin(registry.limits("loss")).any()
-        return [f"{told}patient together, recognise members better."] if by_note else []
+        return [f"{told}patient together, may recognise members better."] if by_note else []
     if judged["attacks"].max() <= 1:
         return [
             "Only the loss attack of the quick audit was run on these models, evaluated by patient. A full audit may "

@@ -64,10 +64,10 @@ class Waking:
         return self.below or 0.0, self.epsilon
 
     def sentence(self) -> str:
-        """`between ε = 100 and 1,000`, or that it begins before the first or not up to the last measured ε."""
+        """`between ε = 100 and 1,000`, or that it begins before the first, or that no leak is found up to the last."""
         if self.epsilon is None:
-            after = {True: ", but without privacy", False: ", nor without privacy", None: ""}[self.plain]
-            return f"not up to the largest measured ε = {epsilon_text(self.largest)}{after}"
+            after = {True: ", but one without privacy", False: ", nor without privacy", None: ""}[self.plain]
+            return f"no leak up to the largest measured ε = {epsilon_text(self.largest)}{after}"
         if self.below is None:
             return f"at or below the smallest measured ε = {epsilon_text(self.epsilon)}"
         return f"between ε = {epsilon_text(self.below)} and {epsilon_text(self.epsilon)}"

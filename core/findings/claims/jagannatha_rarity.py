@@ -1,4 +1,4 @@
-"""Further claims of Jagannatha 2021: rarity among more patients, and why its sign turns with the attack."""
+"""Further claims of Jagannatha 2021: rarity among more patients, and why its sign changes with the attack."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _turn_unknown(runs: StoredRuns) -> list[Figure]:
 CLAIMS = (
     Claim(
         id="J-c13",
-        title="Rarer patients leak more, among four times as many",
+        title="Rarer patients leak more (four times as many patients)",
         says="The same question as J-c10, in a hospital with more patients, where a trend would show more clearly.",
         figure="a bucket's probability and its PL are inversely correlated, in most models after epoch 1",
         place="§1, finding 5; §6, discussion",
@@ -52,25 +52,27 @@ CLAIMS = (
         differs="AUC instead of PL, and a test over patients instead of a correlation over buckets. " + FEW,
         why={
             "cannot tell": "Rarer patients leak more under the ratio to the public model, corrected for these three "
-            "attacks. The page Patients corrects for all six that were tested, and finds no trend. The loss shows "
+            "attacks. The Patients page corrects for all six that were tested, and finds no trend. The loss shows "
             "no trend, and a trend of the ratio to a population model is within several points of 0 either way."
         },
         page="patients",
     ),
     Claim(
         id="J-c14",
-        title="The sign of rarity turns without any leak",
+        title="Rarity's correlation changes sign without any leak",
         says="An experiment of ours: earlier, rarity seemed to lower leakage under the loss and to raise it under the "
-        "ratio. If that is no leakage, scores of patients whom the model never read turn in the same way.",
+        "ratio. If this is not leakage, the correlation changes sign in the same way among patients whom the model "
+        "never read.",
         figure="none; the paper's threshold of S-BBA, over ranges of rarity, gives both signs here",
-        place="§6, discussion, the measure that turns",
+        place="§6, discussion, the measure that changes sign",
         quantity="ρ of rarity and score over patients never read: ratio to a population model − loss",
         unit="number",
         measure=_turn,
         rule=Above(),
         needs=(Need(twelve(None), scores=True, audit=_TURNING),),
         sizes=TWELVE + "; 496 others, whom the model never read",
-        differs="Our question. The same turn was known from `classroom` (ρ −.28 and +.05), not from these runs. " + FEW,
+        differs="Our question. The same change of sign was known from `classroom` (ρ −.28 and +.05), not from these "
+        "runs. " + FEW,
         why={
             "holds": "Rarer patients score lower under the loss (ρ −.30) and higher under the ratio (ρ +.18), "
             "although the model read none of their notes. A sign of rarity without held-out patients of the same "
@@ -80,11 +82,11 @@ CLAIMS = (
     ),
     Claim(
         id="J-c15",
-        title="Number of codes and length explain the turn",
+        title="Number of codes and length explain the change of sign",
         says="An experiment of ours that explains J-c14: rare profiles are long ones. At the same number of codes and "
         "length of notes, rarity and score go together equally under both attacks.",
         figure="none",
-        place="§6, discussion, the measure that turns",
+        place="§6, discussion, the measure that changes sign",
         quantity="partial ρ of rarity and score over patients never read: ratio to a population model − loss",
         unit="number",
         measure=_turn_explained,
@@ -101,11 +103,11 @@ CLAIMS = (
     ),
     Claim(
         id="J-c16",
-        title="With the public model as reference nothing turns",
-        says="An experiment of ours: if the reference of few patients makes the sign turn, a reference that read no "
+        title="With the public model as reference the sign does not change",
+        says="An experiment of ours: if the reference of few patients makes the sign change, a reference that read no "
         "patient does not.",
         figure="none",
-        place="§6, discussion, the measure that turns",
+        place="§6, discussion, the measure that changes sign",
         quantity="ρ of rarity and score over patients never read: ratio to the public model − loss",
         unit="number",
         measure=_turn_public,
@@ -115,18 +117,18 @@ CLAIMS = (
         differs="Our question, asked after J-c15. The margin of 0.1 is ours. On `classroom` both ρ were known to be "
         f"−.28. {FEW}",
         why={
-            "cannot tell": "Most of the turn goes: 0.13 instead of 0.47 (J-c14). But what is left lies on both sides "
-            "of the margin, and the sign of ρ is the loss's again (−.30 and −.16)."
+            "cannot tell": "Most of the difference disappears: 0.13 instead of 0.47 (J-c14). But the interval of what "
+            "is left includes one end of the margin. ρ has the same sign under both attacks (−.30 and −.16)."
         },
         page="patients",
     ),
     Claim(
         id="J-c17",
-        title="Diseases that the reference never saw explain the turn",
+        title="Diseases that the reference never saw explain the change of sign",
         says="An experiment of ours: a reference of few patients has not seen rare diseases. Among patients with as "
         "many diseases unknown to it, rarity and score go together equally under both attacks.",
         figure="none",
-        place="§6, discussion, the measure that turns",
+        place="§6, discussion, the measure that changes sign",
         quantity="partial ρ of rarity and score over patients never read: ratio to a population model − loss",
         unit="number",
         measure=_turn_unknown,
@@ -136,12 +138,12 @@ CLAIMS = (
         differs="Our question, asked after J-c15. The number of unknown codes is held constant by ranks; the margin of "
         f"0.1 is ours. {FEW}",
         why={
-            "cannot tell": "The turn is smaller: 0.17 instead of 0.47 (J-c14). But the number of unknown diseases is "
-            "itself a measure of rarity, so holding it constant takes some of the turn away whatever the reference "
-            "read. Half of these patients have a "
+            "cannot tell": "The difference is smaller: 0.17 instead of 0.47 (J-c14). But the number of unknown "
+            "diseases is itself a measure of rarity, so holding it constant takes some of the difference away whatever "
+            "the reference read. Half of these patients have a "
             "disease that no patient of the reference has, and the more such diseases, the lower their score under "
-            "the loss (ρ −.30) and the higher under the ratio (+.22). Whether anything is left to explain cannot be "
-            "told."
+            "the loss (ρ −.30) and the higher under the ratio (+.22). Whether anything is left to explain "
+            "remains open."
         },
         page="patients",
     ),

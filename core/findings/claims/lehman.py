@@ -116,7 +116,7 @@ CLAIMS = (
     Claim(
         id="L-c2",
         title="The name adds nothing",
-        says="What the model tells about a patient's conditions it would tell without the patient's name.",
+        says="The model says as much about a patient's conditions without the patient's name as with it.",
         figure="a template without the name does about as well",
         place="§6.1, masking the condition only, table 3",
         quantity="AUC with the own name − with another patient's name, in points",
@@ -163,7 +163,7 @@ CLAIMS = (
     ),
     Claim(
         id="L-c5",
-        title="Static vectors do",
+        title="Static vectors link name and condition",
         says="Word vectors learned from notes in which patients are named bring a name closer to its conditions.",
         figure="mean difference .019 (skip-gram, names inserted), .004 (regular notes)",
         place="§6.3, table 6",
@@ -178,7 +178,7 @@ CLAIMS = (
     ),
     Claim(
         id="L-c6",
-        title="A name's vector does not say it was seen",
+        title="A name's vector does not show whether it was seen",
         says="From the vector of a name one cannot tell whether the name was in the training notes.",
         figure="AUC .508, near chance, and .498 for a model without the notes",
         place="§6.4, table 7",
@@ -246,11 +246,12 @@ CLAIMS = (
     ),
     Claim(
         id="L-c10",
-        title="One probe a condition stays near chance",
-        says="A network trained for a single condition hardly tells whose names go with it, however common it is.",
+        title="One probe per condition stays near chance",
+        says="A network trained for a single condition can hardly tell which names go with it, however common the "
+        "condition is.",
         figure="AUC .48 to .53 (ICD-9 and MedCAT, Regular Base), by frequency of the condition",
         place="§6.2, table 5",
-        quantity="mean AUC of the probes of conditions that so many patients have, 0.5 by chance",
+        quantity="mean AUC of the probes of conditions in one frequency group, 0.5 by chance",
         unit="number",
         measure=_single,
         rule=Below(0.6),

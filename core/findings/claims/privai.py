@@ -138,7 +138,7 @@ CLAIMS = (
     ),
     Claim(
         id="P-c2",
-        title="What its rule counts are leaks",
+        title="Every match by the report's rule is a leak",
         says="An attempt whose text shares a word of a name, a year or a diagnosis with a record leaks that record.",
         figure="256 of 1,400 attempts, 18.29 %",
         place="§7.2.1 and §7.4.1",
@@ -232,7 +232,7 @@ CLAIMS = (
     ),
     Claim(
         id="P-c7",
-        title="Its χ² is 287.4",
+        title="The report's χ² is 287.4",
         says="The χ² test of independence on its table of 2,800 attempts gives 287.4.",
         figure="χ² = 287.4, p < .0001",
         place="§7.4.2; §18.1",
@@ -250,7 +250,7 @@ CLAIMS = (
     ),
     Claim(
         id="P-c8",
-        title="Its effect is large",
+        title="The report's effect is large",
         says="Cohen's h of .757 between the leak rates without privacy and at ε = 10 is a large effect.",
         figure="h = .757; .80 and above is large in its own table",
         place="§18.2",
@@ -275,8 +275,8 @@ CLAIMS = (
         rule=Below(1.0),
         needs=tuple(Need(private("gpt2", epsilon, seed), scores=True) for epsilon in EPSILONS for seed in SEEDS),
         sizes=CLASSROOM,
-        differs="Noise as exact accounting asks for. That perplexity falls with ε was known from the page "
-        "Trade-off, the ratios and their intervals were not. " + SAME,
+        differs="Noise as exact accounting asks for. That perplexity falls with ε was known from the ε "
+        "trade-off page, the ratios and their intervals were not. " + SAME,
         page="tradeoff",
     ),
     Claim(

@@ -86,7 +86,7 @@ CLAIMS = (
     ),
     Claim(
         id="P-c13",
-        title="Its score needs no controls",
+        title="The report's score needs no controls",
         says="The weighted score measures what the model gave away, without anything to compare it with.",
         figure="30.14 % to 30.43 % with DP, of which 15 points are canaries at 100 % for every ε",
         place="§5.4; §7.1.1; §7.2.2",
@@ -108,7 +108,7 @@ CLAIMS = (
     ),
     Claim(
         id="P-c14",
-        title="Its 95 % intervals are right",
+        title="The report's 95 % intervals are right",
         says="At 1,400 attempts a model the leak rates are known up to 2.0 and 0.31 points.",
         figure="15.79 to 19.79 % without privacy, 0.05 to 0.67 % at ε = 10",
         place="§6.3.2; §7.4.1; §18.3",

@@ -1,4 +1,4 @@
-"""Whether rarer patients leak more, under several attacks, and why the sign turns with the attack."""
+"""Whether rarer patients leak more, under several attacks, and why the sign changes with the attack."""
 
 from __future__ import annotations
 

@@ -387,7 +387,7 @@ def refuse_public_seed(run_id: str, mechanism: Mechanism) -> None:
         raise ValueError(
             f"Run {run_id} took its noise from a public seed, so anyone can generate it again: it is {REPRODUCIBLE}. "
             "To release a private model, train it with secret noise (`python -m core train --secret-noise`, or the "
-            "switch on the page Train). On imported notes every new run has secret noise: delete this run and train "
+            "switch on the Train page). On imported notes every new run has secret noise: delete this run and train "
             "it again."
         )
 

@@ -50,7 +50,7 @@ def _judged(sizes: np.ndarray, times: np.ndarray, rate: float, unit: Unit) -> li
         by_chance(
             "inclusion",
             f"A {unit} is in a step with probability q",
-            "probability of so many or so few",
+            "probability of a count at least this extreme",
             _tail(stats.binom(steps * count, rate), int(sizes.sum())),
         ),
         by_chance(

@@ -252,7 +252,7 @@ class _Bench:
             ),
             Check(
                 "secret_noise",
-                "Noise from a secret has the same size (the larger error of two steps)",
+                "Noise from a secret key has the same size (the larger error of two steps)",
                 "standard deviation / σC",
                 max((float(one.std()) / deviation for one in secret), key=lambda ratio: abs(ratio - 1)),
                 1 - slack,
@@ -260,13 +260,13 @@ class _Bench:
             ),
             by_chance(
                 "secret_noise_everywhere",
-                "Every layer gets noise from a secret",
+                "Every layer gets noise from a secret key",
                 "probability of the layer that differs most",
                 self._least_likely_layer(secret[0] / deviation),
             ),
             Check(
                 "fresh_noise",
-                "Another step, and another secret, have other noise",
+                "Each step, and each secret key, gives different noise",
                 "correlation, standard deviations",
                 alike,
                 0.0,

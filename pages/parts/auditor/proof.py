@@ -22,18 +22,18 @@ LINES = {  # who guessed → colour and dash
 HOW = """
 For each note a fair coin decided whether it comes from a patient the model was trained on or from one it never saw; no
 patient comes twice, with any model on the same hospital. If exchanging one patient for another were ε-DP, a guess could
-be right with probability at most *p* = e^ε/(1 + e^ε), whatever was guessed before. So many right guesses rule out a
-small ε. Adding or removing a patient is half an exchange: for that ε, halve the bound.
+be right with probability at most *p* = e^ε/(1 + e^ε), whatever was guessed before. Enough right guesses therefore
+rule out a small ε. Adding or removing a patient is half an exchange: for that ε, halve the bound.
 
 **It is a proof only if nobody looks the notes up.** Other pages of this app, and a second class on the same hospital,
 know who was in the training data.
 
 **The bound holds at every moment**, not only at the end: it is a test by betting (Waudby-Smith & Ramdas 2024; Steinke
 et al. 2023 for *p*). In 1,000 simulated classes that guess blindly and look after each of 200 guesses, about 30 prove
-anything at all; a usual 95 % test, looked at as often, would be wrong far more often. δ counts as 0.
+anything at all; an ordinary 95 % test that is looked at as often would be wrong far more often. δ counts as 0.
 
-**The machine** sees nothing but the model: it calls the half of the notes that the model finds likelier members. The
-model's help is the same number, shown to you for the note at hand.
+**The machine** sees nothing but the model: it says “member” for the half of the notes that the model finds
+likelier. The model's help is the same number, shown to you for the note at hand.
 
 The bound is about ε *per patient*, since all notes of a patient were in or out together. A promise per note protects a
 patient with many notes less, so a bound above it is no contradiction. Each line holds at 95 % by itself.

@@ -166,7 +166,7 @@ def leak_curve(curves: Mapping[str, pd.DataFrame]) -> go.Figure:
         tickvals=[1, 10, 100, 1_000, 10_000],
         ticktext=["1", "10", "100", "1,000", "10,000"],
     )
-    figure.update_yaxes(title="patients leaked", tickformat=".0%", rangemode="tozero")
+    figure.update_yaxes(title="patients with a direct identifier in the texts", tickformat=".0%", rangemode="tozero")
     figure.update_layout(height=460, **{**LAYOUT, "legend": {"orientation": "h", "y": -0.22, "yanchor": "top"}})
     return figure
 

@@ -33,12 +33,12 @@ def first_leak_tables(folder: str, finished: float | None, _run: Run) -> tuple[p
 
 
 def questions_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
-    """How many texts an attacker must read until a patient is named."""
+    """How many texts an attacker must read until one contains a direct identifier of a patient."""
     first = next(iter(chosen.values()))
     texts = len(first.table("generations"))
     answer = guess.first(
-        f"An attacker reads {texts:,} texts from the first model. For how many patients do they learn a name or "
-        "number?",
+        f"An attacker reads {texts:,} texts from the first model. For how many patients do the texts contain a direct "
+        "identifier (name, date of birth, number, address …)?",
         ["none", "1 in 20", "1 in 3", "all"],
         key=f"questions-{first.id}",
     )
@@ -54,9 +54,12 @@ def questions_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
             if arm in ends.index
         ]
         texts = int(ends["samples"].max())
-        guess.show_answer(answer if number == 0 else "", f"**{name}**: {texts:,} texts name {', '.join(shares)}.")
+        told = f"**{name}**: {texts:,} texts contain a direct identifier of {', '.join(shares)}."
+        guess.show_answer(answer if number == 0 else "", told)
     chart_style.show(
-        canary_charts.leak_curve(curves), key="questions-chart", alt="Share of patients leaked against texts read"
+        canary_charts.leak_curve(curves),
+        key="questions-chart",
+        alt="Share of patients with a direct identifier in the texts, against texts read",
     )
     data_table(together(curves), name="first-leaks")
     data_table(

@@ -61,14 +61,14 @@ So a high share of correct guesses proves a lower bound on ε.
 - **One run** (Steinke, Nasr & Jagielski 2023, theorem 5.2): m canaries, each planted by a fair coin. A canary is
   guessed “planted” if it ranks among the likeliest 5 % of its space, a rule fixed beforehand. v correct guesses
   rule out every ε with P[Binomial(m, e^ε/(1 + e^ε)) ≥ v] + (a term of δ) < 5 %.
-  With at least 100 canaries of random words, these are the audit: the tenth that rank best are guessed “planted”, and
+  With at least 100 canaries of random words, these are the audit: the best-ranked 10 % are guessed “planted”, and
   nothing is guessed about the others.
 - **By the curve** (Mahloujifar et al. 2025): the same guesses, compared with the trade-off curve of Poisson-sampled
   Gaussian noise with the run's sample rate and steps. The bound is the ε of the smallest σ that they rule out. It
   proves more, because it does not allow for the worst mechanism with this (ε, δ). It is a second claim at 95 %.
-- **Planted gradients** (white-box; Steinke et al. 2023, §6): an attacker who sees every step of a training that is
-  made again, not only the finished model. `python -m core prove RUN --canaries 5000` measures it and keeps the result
-  apart from the bounds in the chart. Each of its two bounds holds at 95 %.
+- **Planted gradients** (white-box; Steinke et al. 2023, §6): an attacker who sees every step of a second training with
+  planted gradients, not only the finished model. `python -m core prove RUN --canaries 5000` measures it and keeps
+  the result apart from the bounds in the chart. Each of its two bounds holds at 95 %.
 - **Counts** (Jagielski et al. 2020; Nasr et al. 2021): ε ≥ ln((TPR − δ)/FPR) and ε ≥ ln((1 − FPR − δ)/(1 − TPR)),
   with exact (Clopper–Pearson) bounds on the two rates that hold together at 95 %. Trials are taken as independent,
   which is an assumption within one run. Thresholds come from the other half of the patients.

@@ -133,18 +133,18 @@ def curve_sentence(table: pd.DataFrame) -> None:
 
 
 def planted(proofs: pd.DataFrame, run_id: str) -> None:
-    """What an attacker proves who sees every step, apart from the attacks on the finished model; or how to measure it.
+    """What an attacker who sees every step proves, apart from the attacks on the finished model; or how to measure it.
 
     Args:
         proofs: what was stored of the run's planted gradients (`stored_proofs`).
         run_id: the run's.
     """
-    st.markdown("**And somebody who sees every step?**")
+    st.markdown("**What if the attacker sees every training step?**")
     row = chosen_proof(proofs)
     if row is None:
         st.markdown(
-            "The attacks above have the finished model. What an attacker proves who sees every step of the training "
-            f"(white-box) was not measured for this run: `{prove_command(run_id)}` does."
+            "The attacks above have only the finished model. What an attacker who sees every training step (white-box) "
+            f"can prove was not measured for this run. To measure it: `{prove_command(run_id)}`."
         )
         return
     told = wording.planted_sentence(row)

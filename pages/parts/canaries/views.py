@@ -88,7 +88,7 @@ def race_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
     races = {name: race(run.table("history"), run.table("canaries")) for name, run in chosen.items()}
     races = {name: table for name, table in races.items() if len(table)}
     if not races:
-        st.info("Neither model was trained for an epoch, so there is nothing to show.")
+        st.info("Neither model was trained for an epoch, so there is nothing to show. Choose a trained model.")
         return
     answer = guess.first(
         "Without privacy, after how many epochs does the model remember a secret that was planted once?",
@@ -163,7 +163,7 @@ def guarantee_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
     """Proved and promised ε, with the ceiling of each audit."""
     answer = guess.first(
         "A coin decides for each of twelve canaries whether it is planted. An attacker guesses all twelve correctly. "
-        "How large an ε does that prove?",
+        "What lower bound on ε does that prove?",
         ["0.1", "1.3", "8", "any"],
         key="ceiling",
     )
@@ -172,8 +172,8 @@ def guarantee_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
     proved = one_run_ceiling(12)
     guess.show_answer(
         answer,
-        f"Coins decide which of twelve canaries are planted. To guess all twelve by luck happens once in {2**12:,} "
-        f"times, so it proves ε ≥ {proved:.2f}, at 95\u00a0% confidence.",
+        f"A coin decided for each of twelve canaries whether it is planted. Guessing all twelve by luck has a chance "
+        f"of one in {2**12:,}, so it proves ε ≥ {proved:.2f}, at 95\u00a0% confidence.",
     )
     for number, (name, run) in enumerate(chosen.items()):
         st.header(name)

@@ -25,7 +25,7 @@ NOISES = ("gaussian", "laplace")
 ARMS = {"run": ("members", chart_style.RISK), "heldout": ("held-out patients (control)", chart_style.CONTROL)}
 MOST_NOTES = 60_000  # counted while the page waits
 HOW = """
-A BERT or DistilBERT model can be trained with a vocabulary from the notes (page Train). Words of the training notes
+A BERT or DistilBERT model can be trained with a vocabulary from the notes (Train page). Words of the training notes
 that the public word list lacks are counted, WordPiece is trained on the counts, and its pieces become new entries. No
 model is trained for this chart: it only reads the list, as anyone who receives the model can.
 

@@ -44,8 +44,8 @@ def label_notes(corpus: Corpus) -> None:
     labels: Labels = st.session_state.setdefault(f"{LABELS_OF}{digest}", Labels())
     notes = labels.on(sampled(corpus.notes, digest))
     st.caption(
-        f"Detector: {literal(corpus.spec.detector or SHAPES)}. Read each note, add what was missed, take out what is "
-        "no identifier, and finish the note. Only this browser session has your labels."
+        f"Detector: {literal(corpus.spec.detector or SHAPES)}. Read each note, add what was missed, remove what is "
+        "not an identifier, and finish the note. Only this browser session has your labels."
     )
     number = st.pagination(len(notes), default=labels.at + 1, key=f"label_note-{digest}-{len(labels.done)}") - 1
     st.markdown(f"**Note {number + 1} of {len(notes)}**{', finished' if number in labels.done else ''}")

@@ -133,8 +133,9 @@ def codes(corpus: Corpus) -> None:
         return
     rare = table["holders"] < FEW_HOLDERS
     st.markdown(
-        f"**{rare.sum()} of the {len(table)} codes** are rare: fewer than {FEW_HOLDERS} of {len(patients):,} patients "
-        "have such a code. It is almost as identifying as a name."
+        f"**{rare.sum()} of the {len(table)} codes** are rare: each belongs to fewer than {FEW_HOLDERS} of "
+        f"{len(patients):,} patients. Anyone who knows that somebody has such a code has at most {FEW_HOLDERS - 1} "
+        "patients to choose from."
     )
     figure = go.Figure()
     for part, name, colour in (

@@ -24,7 +24,7 @@ def switch() -> None:
         asked(),
         key="guess-switch",
         on_change=_keep_switch,
-        help="Asks what you expect before a result is shown. On in a class.",
+        help="Asks what you expect before a result is shown. In a class it is on from the start.",
     )
 
 

@@ -27,7 +27,7 @@ NOBODY = (
 
 
 def show(run: Run) -> None:
-    """What passes each filter for each way of asking, for one run; the battery's button if it was not measured."""
+    """What passes each filter for each way of asking, for one run; the full audit's button if it was not measured."""
     st.header("How reworded prompts evade the filter")
     st.markdown(
         "The same model, asked in other ways. Each cell is the share of answers from which an attacker can still read "
@@ -41,9 +41,7 @@ def show(run: Run) -> None:
         st.info(NOBODY, icon=":material/alt_route:")
         return
     if found.empty:
-        st.info(
-            "Not measured for this model yet. The full battery of attacks measures it.", icon=":material/alt_route:"
-        )
+        st.info("Not measured for this model yet. The full audit measures it.", icon=":material/alt_route:")
         battery.offer({run_picker.label(run): run})
         return
     st.dataframe(pivoted(found), hide_index=True, alt="Leaks that pass each filter, by way of asking")

@@ -16,7 +16,7 @@ from pages.parts.findings import charts
 from pages.parts.pickers import run_picker
 from pages.parts.session import owner
 
-ANSWERS = ("It holds", "It does not hold", "It cannot be told")
+ANSWERS = ("It holds", "It does not hold", "The data cannot tell")
 _VERDICTS = dict(zip(("holds", "does not hold", "cannot tell"), ANSWERS, strict=True))
 
 

@@ -40,6 +40,6 @@ def headline(found: Sequence[Finding], hidden: Collection[str]) -> str:
     more = {0: "", 1: "One more has not been run yet. "}.get(left, f"{left} more have not been run yet. ")
     return (
         f"Of {len(found) - left} claims that were tested, **{numbers.get('holds', 0)} hold**, "
-        f"**{numbers.get('does not hold', 0)} do not**, and for {numbers.get('cannot tell', 0)} it cannot be told. "
+        f"**{numbers.get('does not hold', 0)} do not**, and for {numbers.get('cannot tell', 0)} the data cannot tell. "
         f"{more}Click a tile to see why."
     )

@@ -59,7 +59,9 @@ class Work:
             finally:
                 turn.release()
         except Exception as error:  # whoever looks reads the sentence: a thread has nobody to raise to
-            self.error = str(error) or f"Forgetting stopped: {type(error).__name__}."
+            self.error = (
+                str(error) or f"Forgetting stopped because of an unexpected error ({type(error).__name__}). Try again."
+            )
         finally:
             self.active = False
 
@@ -91,11 +93,11 @@ def start(run: Run, patient: str) -> None:
         if (run.id, patient) in works:
             return
         if monitor.engine().queue_closed and not free:
-            st.session_state[_REFUSED] = "The instructor has closed the queue, for work of this kind, too."
+            st.session_state[_REFUSED] = "The instructor has closed the queue. It accepts no work of this kind either."
         elif not free and any(one.user.name == user.name for one in works.values()):
-            st.session_state[_REFUSED] = "You have one patient being forgotten. Wait for its end, or cancel it."
+            st.session_state[_REFUSED] = "One of your patients is still being forgotten. Wait for that, or cancel it."
         elif len(works) >= MOST_WAITING:
-            st.session_state[_REFUSED] = f"{len(works)} patients are being forgotten or wait. Try again in a minute."
+            st.session_state[_REFUSED] = f"{len(works)} patients are being forgotten or waiting. Try again in a minute."
         else:
             works[run.id, patient] = Work(run, patient, resources.every_workspace(), user)
             works[run.id, patient].start()

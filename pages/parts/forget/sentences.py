@@ -81,13 +81,13 @@ def verdict(table: pd.DataFrame, patient: str, named: dict[str, str]) -> str:
     if RETRAINED not in rows.index:
         return (
             "A place in the middle does not show that the patient is forgotten: a patient whom no model has read "
-            "stands anywhere among the grey points. Train the model again without them to see where they belong."
+            "can be anywhere among the grey points. Train the model again without them to see where they belong."
         )
     gaps = {arm: deviations(rows.loc[arm]) - deviations(rows.loc[RETRAINED]) for arm in made}
     groups = {
-        "still read too well": [arm for arm in made if gaps[arm] > CLOSE],
-        "now read too badly": [arm for arm in made if gaps[arm] < -CLOSE],
-        "about where they belong": [arm for arm in made if abs(gaps[arm]) <= CLOSE],
+        "their notes are still predicted too well": [arm for arm in made if gaps[arm] > CLOSE],
+        "their notes are now predicted too badly": [arm for arm in made if gaps[arm] < -CLOSE],
+        "their notes are predicted about as well as by that model": [arm for arm in made if abs(gaps[arm]) <= CLOSE],
     }
     told = [
         f"{' and '.join(f'{named[arm]} ({signed(gaps[arm])})' for arm in arms)}: **{words}**"
@@ -135,10 +135,9 @@ def against_retrained(told: dict, named: dict[str, str]) -> str:
     found = ", ".join(f"{named[one['arm']]} **{round(one['odd'] * size)} of {size}**" for one in made)
     places = ", ".join(f"{percent(one['place'])}" for one in made)
     return (
-        f"{size} patients were each taken out of this model, one at a time. Put beside two models that never read the "
-        "patient, which is the odd one of the three? If unlearning were as good as never reading, it would be the "
-        f"unlearned model in a third of the cases. It was: {found}. An average attack sees less: the patients' mean "
-        "place among patients "
-        f"never seen is {places}, and 50\u00a0% is what it expects of patients never seen. All of them are "
-        "compared with the same two models, so they are not independent trials."
+        f"{size} patients were each removed from this model, one at a time. Each time the unlearned model was compared "
+        "with two models that never read the patient: which is the odd one out? If unlearning were as good as never "
+        f"reading, it would be the unlearned model in a third of the cases. It was: {found}. An average can hide this: "
+        f"the patients' mean place among patients never seen is {places}, and 50\u00a0% is what it expects of patients "
+        "never seen. All of them are compared with the same two models, so they are not independent trials."
     )

@@ -69,9 +69,9 @@ def sentence(table: pd.DataFrame, named: dict[str, str]) -> str:
         )
 
     return (
-        f"The audit drew {size} members and took each out of a copy of this model. How many of them stand above 95 % "
-        f"of the patients never seen: {each('above')}. How many stand in the middle half, where {size / 2:g} are "
-        f"expected of patients never read: {each('middle')}. Unlearning that puts nearly everybody there leaves a mark."
+        f"The audit drew {size} members and removed each from a copy of this model. Number placed above 95 % of the "
+        f"patients never seen: {each('above')}. Number placed in the middle half, where {size / 2:g} are expected of "
+        f"patients never read: {each('middle')}. Unlearning that moves nearly everybody there can be recognised."
     )
 
 

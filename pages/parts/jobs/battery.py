@@ -1,4 +1,4 @@
-"""The full battery of attacks: which of them were run on the chosen models, a button for the rest, and progress."""
+"""The full audit: which of its attacks were run on the chosen models, a button for the rest, and progress."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from pages.parts.session import instructor, owner
 if TYPE_CHECKING:
     from core.jobs.engine import Job
 
-LABEL = "Run the full battery"
+LABEL = "Run the full audit"
 FIGURES = "Compute the figures"
 HOW_LONG = (
-    "The full battery takes some minutes on a laptop; each attack shows its remaining time. Reference models are "
+    "The full audit takes some minutes on a laptop; each attack shows its remaining time. Reference models are "
     "trained once per cohort."
 )
 
@@ -49,7 +49,7 @@ def _one(name: str, run: Run) -> None:
         if not owner.workspace().audit(run.id).outcomes():
             st.caption(
                 f"“{name}” has had only the quick audit. Its weights are not stored here, so no further attack can be "
-                "run. Runs made on the page Train keep their weights; train it there with another seed, as a separate "
+                "run. Runs made on the Train page keep their weights; train it there with another seed, as a separate "
                 "run."
             )
         return
@@ -82,20 +82,18 @@ def _live(name: str, run: Run, drawn: str | None) -> None:
 
 
 def _status_text(name: str, run: Run) -> str:
-    """How many attacks of the battery were run, and which failed, in a sentence or two."""
+    """How many attacks of the full audit were run, and which failed, in a sentence or two."""
     every, left = chosen_attacks(run, None), open_attacks(run, owner.workspace())
     outcomes = owner.workspace().audit(run.id).outcomes()
     failed = [f"{one.name} ({outcomes[one.name].message})" for one in left if _failed(outcomes.get(one.name))]
     if len(left) == len(every) and not failed:
-        return (
-            f"“{name}” has had only the quick audit. The full battery has {len(every)} attacks and takes some minutes."
-        )
+        return f"“{name}” has had only the quick audit. The full audit has {len(every)} attacks and takes some minutes."
     if not left:
         return (
-            f"All attacks of the battery were run on “{name}”, but some figures are missing or were computed by older "
-            "code. No attack is run again to compute them."
+            f"All attacks of the full audit were run on “{name}”, but some figures are missing or were computed by "
+            "older code. No attack is run again to compute them."
         )
-    sentence = f"{len(every) - len(left)} of the battery's {len(every)} attacks were run on “{name}”."
+    sentence = f"{len(every) - len(left)} of the full audit's {len(every)} attacks were run on “{name}”."
     return sentence + (f" Failed: {'; '.join(failed)}." if failed else "")
 
 

@@ -51,8 +51,8 @@ def title(of: Run | RunSpec) -> str:
 
 
 def job_title(job: Job) -> str:
-    """What a job does: a run in words, or the full battery on one."""
-    return f"Full battery of attacks on {title(job.spec)}" if job.is_audit else title(job.spec)
+    """What a job does: a run in words, or the full audit of one."""
+    return f"Full audit of {title(job.spec)}" if job.is_audit else title(job.spec)
 
 
 def stage_in_words(job: Job, progress: Progress) -> str:

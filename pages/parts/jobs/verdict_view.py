@@ -44,7 +44,7 @@ def show(run_id: str, family: str | None) -> None:
     missing = _missing(run.spec, beside)
     if missing is not None:
         _offer(missing, run.spec)
-    with st.expander("Run the full battery in the background", key=f"battery-fold-{run.id}"):
+    with st.expander("Run the full audit in the background", key=f"battery-fold-{run.id}"):
         st.markdown("More attacks: membership, canaries, probes. They go on while you try the model.")
         battery.offer({"this run": run})
 

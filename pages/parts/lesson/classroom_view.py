@@ -208,7 +208,7 @@ def host_panel() -> None:
         st.warning(f"Nobody else can join yet. {reason}", icon=":material/wifi_off:")
     else:
         st.html(f'<p class="join"><b>{html.escape(url)}</b></p>{classroom_link.qr_html(url)}')
-        who = "Anyone in this network can open it, without a password or a name."
+        who = "Anyone on this network can open it, without a password or a name."
         if viewer.standing().required:
             who = "People on this server's list can open it after they have signed in."
         st.caption(f"{who} Only counts are kept, for at most 12 hours after the class.")

@@ -46,7 +46,7 @@ QUESTIONS = (
         ),
         right=2,
         why="Dates, places, rare diagnoses and wording can point to one person, alone or together. And an "
-        "attack can still tell whose notes were used: page Defences has it for notes without names.",
+        "attack can still tell whose notes were used: the Defences page shows this for notes without names.",
     ),
     Question(
         short="A low attack AUC",

@@ -147,7 +147,7 @@ def _coincidence(figures: Figures) -> Step:
         reveal=f"{label.capitalize()}: **{wording.percent(read.value)}** of the training patients, "
         f"**{wording.percent(control.value)}** of the held-out patients. Full name: {wording.percent(names.value)} "
         f"against {wording.percent(held.value)}.",
-        point="A leak is what exceeds its control.",
+        point="Only what exceeds its control is evidence of a leak.",
         why="Some values are shared by many people or are easy to hit by chance: a model that writes many dates hits "
         "some birthdays. So the same count is made for patients the model cannot know. If both counts agree, there is "
         "no evidence of memorising; if the training patients' count is clearly higher, there is. A report without a "
@@ -280,7 +280,7 @@ def _decision(figures: Figures, choice: str | None) -> Step:
     model = MODEL_NAMES[figures.sweep.model.kind]
     return Step(
         title="Decide: choose an ε and justify it",
-        question="The hospital wants to give such a model to a university. Which model would you sign off?",
+        question="The hospital wants to give such a model to a university. Which model would you sign off on?",
         answers=tuple(by_name),
         right=None,
         looks=(
@@ -364,8 +364,8 @@ def _without_noise(figures: Figures, epsilon: float) -> str:
     if control is None:
         return ""
     return (
-        f" The same training without noise, which clips as much and takes as many steps, reaches "
-        f"{wording.perplexity_text(control.value)}: that part of the difference is not the price of noise."
+        f" The same training without noise (same clipping, same number of steps) reaches "
+        f"{wording.perplexity_text(control.value)}; only the rest of the difference is the cost of noise."
     )
 
 

@@ -18,8 +18,8 @@ TPR ≤ e^ε · FPR + δ, and its mirror 1 − FPR ≤ e^ε · (1 − TPR) + δ 
 A guarantee per note is weaker for a whole patient: ε for all k notes is computed exactly, often more than k·ε.
 The line bounds the average over trainings: in one run, a curve may lie above it by chance, within its band. For notes
 with a guarantee per note, the line does not bound the curve drawn here: the guarantee compares one note in with the
-same note out, all others unchanged, and here a patient's notes are in or out together. The audit of ε on the page
-Canaries uses the right unit.
+same note out, all others unchanged, and here a patient's notes are in or out together. The audit of ε on the
+Canaries page uses the right unit.
 """,
     "threshold": """
 Everything at or right of the threshold is called a member. It starts at the attack's own threshold: the mean score of

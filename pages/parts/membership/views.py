@@ -31,6 +31,7 @@ from pages.parts.membership import charts as membership_charts
 from pages.parts.membership import data
 from pages.parts.membership.methods import HOW
 
+TOO_FEW = "Too few notes of this kind: both members and others are needed. Choose “all” under Notes, or another attack."
 WORDS = {"sample": ("note", "notes"), "admission": ("admission", "admissions"), "patient": ("patient", "patients")}
 OVERLAP = "Who is caught"
 ALWAYS = 0.90  # share of the shadow models that read a patient: caught whatever the training
@@ -68,7 +69,7 @@ def roc_view(choice: Choice) -> None:
         if (table := _curve(choice, run, attack)) is not None
     }
     if not curves:
-        st.info("Too few notes of this kind: both members and others are needed.", icon=":material/group_off:")
+        st.info(TOO_FEW, icon=":material/group_off:")
         return
     (_, name, attack), first = next(iter(curves.items()))
     thing = WORDS[choice.level][1]
@@ -104,8 +105,8 @@ def roc_view(choice: Choice) -> None:
             st.caption(
                 f"“{name}” has an ε per note: the guarantee compares training with and without one note, all other "
                 "notes unchanged. Here, all notes of a patient were in or out together and reveal each other. So a "
-                "curve above the line would not prove that the guarantee is broken. The audit of ε on the page "
-                "Canaries can do so."
+                "curve above the line would not prove that the guarantee is broken. The audit of ε on the "
+                "Canaries page can do so."
             )
         if ceiling.group > 1:
             st.markdown(
@@ -118,7 +119,8 @@ def roc_view(choice: Choice) -> None:
         pd.concat([table.assign(run=name, attack=attack) for (_, name, attack), table in curves.items()]),
         name="membership-roc",
     )
-    data_table(rates, name="membership-at-rates", label="Caught at 10\u00a0%, 1\u00a0% and 0.1\u00a0% accused")
+    caught = "Members caught when 10\u00a0%, 1\u00a0% or 0.1\u00a0% of others are accused"
+    data_table(rates, name="membership-at-rates", label=caught)
     how("roc")
 
 
@@ -262,7 +264,7 @@ def attacks_view(choice: Choice) -> None:
         tables[name] = table[keep].assign(access=table.loc[keep, "attack"].map(data.access))
     found = pd.concat([table.assign(run=name) for name, table in tables.items()], ignore_index=True)
     if found.empty:
-        st.info("Too few notes of this kind: both members and others are needed.", icon=":material/group_off:")
+        st.info(TOO_FEW, icon=":material/group_off:")
         return
     order = found.groupby("attack")["value"].max().sort_values(ascending=False).index.tolist()
     offered = [attack for attack in choice.attacks if attack in order[:6]]  # not in the order of the answer

@@ -108,9 +108,11 @@ def _figures(choice: Choice, found: dict) -> None:
             help=f"Share of held-out patients with a lower score by “{choice.attack}”; 50\u00a0% by random guessing.",
         )
         st.metric("Caught by attacks", f"{found['catching']} of {found['attacks']}", border=True)
-        st.metric("Texts with a leak", found["texts"], border=True, help="Texts generated from the run's prompts.")
+        member = found["split"] == "member"
+        about = "Texts with a leak" if member else "Texts with a coincidence"
+        st.metric(about, found["texts"], border=True, help="Texts generated from the run's prompts.")
     written = fields(found["fields"])
-    how = "Extracted by prompts" if found["split"] == "member" else "Written by coincidence (the control)"
+    how = "Extracted by prompts" if member else "Written by coincidence (the control)"
     extracted = f"**{how}**: {written}." if written else "The audit's prompts extracted nothing."
     notes = f"{found['notes']} scored note{'s' * (found['notes'] != 1)}"
     st.markdown(f"{_who(found)} with {notes}. {extracted}")
@@ -162,9 +164,7 @@ def _in_this_session(run: Run, patient_id: str) -> None:
     written = prompt_session.written_about(patient_id, run)
     if not written:
         return
-    st.markdown(
-        f"### In this session the model wrote about this patient: {len(written)} text{'s' * (len(written) != 1)}"
-    )
+    st.markdown(f"### Texts about this patient in this session: {len(written)}")
     for prompt, sample in written[:TEXTS]:
         st.html(leaks_html(sample.texts[0], sample.spans[0], prompt=prompt))
     if len(written) > TEXTS:
@@ -177,9 +177,7 @@ def _leaks(choice: Choice, patient_id: str, found: dict) -> None:
     rows = data.tables(choice.run).leaks_of(
         patient_id, data.hits(choice.run), data.hits(choice.run).with_name("generations.parquet")
     )
-    st.markdown(
-        f"### In the audit the model wrote about this patient: {found['texts']} text{'s' * (found['texts'] != 1)}"
-    )
+    st.markdown(f"### Texts about this patient in the audit: {found['texts']}")
     texts = [list(group) for _, group in groupby(rows.itertuples(), key=attrgetter("generation_id"))]
     for group in texts[:TEXTS]:
         st.html(leaks_html(group[0].text, _spans(group), prompt=group[0].prompt))

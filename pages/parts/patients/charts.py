@@ -50,7 +50,7 @@ def bars(table: pd.DataFrame, control: pd.DataFrame | None, selected: int | None
         name=SIDES,
         line={"color": chart_style.OKABE_ITO["sky"], "width": 2},
         marker={"size": 8},
-        hovertemplate="held-out patients of bucket %{x}: mean score percentile %{y:.0%}<extra></extra>",
+        hovertemplate="held-out patients in bucket %{x}: mean score percentile %{y:.0%}<extra></extra>",
     )
     if control is not None:
         shown = control[control["kept"]]

@@ -213,7 +213,7 @@ def patients_view(choice: Choice, bucket: int | None) -> None:
             st.session_state["patient"] = found["patient_id"].iloc[rows[0]]
 
     first = "fewest tries to extract a value" if by_tries else "highest attack score"
-    title.markdown(f"**{total:,} patients** of {where}, {first} first")
+    title.markdown(f"**{total:,} patients** in {where}, {first} first")
     if total > PAGE_SIZE:
         row.pagination(math.ceil(total / PAGE_SIZE), key=f"page-{state}")
     st.dataframe(
@@ -223,7 +223,7 @@ def patients_view(choice: Choice, bucket: int | None) -> None:
         on_select=clicked,
         selection_mode="single-row",
         height="content",
-        alt=f"{total} patients of {where}",
+        alt=f"{total} patients in {where}",
         column_config=_columns(),
     )
     if tries is None and choice.run.spec.model.kind == "gpt2":

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from core.runs.run import Run
 
-LOOK = "The page ε trade-off compares both with the same training without noise, where that was run."
+LOOK = "The ε trade-off page compares both with the same training without noise, where that was run."
 
 
 def differences(runs: Sequence[Run]) -> str:

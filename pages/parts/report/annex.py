@@ -23,7 +23,7 @@ TITLES = {
     "memorised": "Notes repeated word for word",
     "probes": "Identity probes of the full audit",
     "bounds": "What attacks on the finished model prove about ε",
-    "planted": "What an attacker proves about ε who sees every step (white-box)",
+    "planted": "What an attacker who sees every step can prove about ε (white-box)",
     "hipaa": "HIPAA’s 18 identifiers",
     "crosswalk": "Crosswalk: NIST, HIPAA, EDPB, ICO",
     "rarity_buckets": "Rare diseases: how well members are recognised, by rarity",

@@ -13,7 +13,7 @@ KEPT = "report_decision"  # in the session: the answers, as JSON
 QUESTIONS = {
     "recipient": ("Who gets the model, and what for?", ""),
     "knowledge": ("What does an attacker know and see?", "For example: some patients’ names; every text it writes."),
-    "cost": ("What may an attack cost?", "For example: 10,000 queries, a week’s work, a criminal offence."),
+    "cost": ("How much may an attacker spend?", "For example: 10,000 queries, a week’s work, a criminal offence."),
     "accepted": ("Which limits do you accept?", "For example: ε ≤ 2 per patient; AUC below 0.6 by patient."),
     "owner": ("Who bears the risk?", ""),
 }

@@ -61,7 +61,10 @@ class Background(Generic[Made]):
         try:
             self.made = self._work(self._report)
         except Exception as error:  # whoever looks reads the sentence: a thread has nobody to raise to
-            self.error = str(error) or f"The work failed: {type(error).__name__}."
+            self.error = (
+                str(error)
+                or f"The computation stopped because of an unexpected error ({type(error).__name__}). Try again."
+            )
         finally:
             self._ended = True
 

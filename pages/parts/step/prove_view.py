@@ -1,4 +1,4 @@
-"""Prove it here: checks of a training's own steps, on request."""
+"""Check it here: checks of a training's own steps, on request."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ bounds raises one for at most one in 20 correct programs. `--seed` repeats it wi
 
 def prove(run: Run) -> None:
     """A section with a button; once somebody has asked, the checks and what they measured."""
-    st.header("Prove it here")
+    st.header("Check it here")
     st.markdown(
         "ε is computed from four facts: each note is sampled by its own coin toss, its gradient is cut to C, every "
         "step gets noise σC once, and the noise is new each time. Does this program do that? It takes some steps and "
@@ -69,11 +69,11 @@ def _checked(checks: list[Check]) -> None:
 
 
 def _planted(run: Run) -> None:
-    """What was stored of this run's planted gradients: how much of its ε somebody proves who sees every step."""
+    """What was stored of this run's planted gradients: how much of its ε an attacker who sees every step proves."""
     proof = chosen_proof(stored_proofs(owner.workspace().audit(run.id)))
     if proof is None:
         st.markdown(
-            "How much of ε can somebody prove who sees every step? That needs a second training: "
+            "How large an ε can an attacker who sees every step prove? Measuring that takes a second training: "
             f"`{prove_command(run.id)}`."
         )
     elif proof["alarm"]:

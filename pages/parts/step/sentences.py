@@ -23,7 +23,8 @@ on both with standard deviation σ*C*, as on every other direction.
 **The two bells** are exact: along the chosen gradient's own direction, the noisy sum with it and without it are two
 normal distributions, at most *C* apart and σ*C* wide. Someone who knows everything else and guesses from where the
 sum lies is right with probability Φ(distance / 2σ*C*), if in and out were equally likely before. A training has many
-such steps, and each samples only a part of the notes: ε counts both together. The page on ε shows the result.
+such steps, and each samples only a part of the notes: ε counts both together. The ε trade-off page
+shows the result.
 
 A step divides the noisy sum by the expected number of notes, and Adam scales it: neither changes what is hidden.
 """
@@ -38,9 +39,9 @@ def summed(step: StepGradients, total: ClippedSum, norm: float, sigma: float, un
     along = total.length / (sigma * norm)
     everywhere = sigma * norm * math.sqrt(step.parameters)
     return (
-        f"{clipped} {length} Noise adds σC = **{sigma * norm:.3g}** in every direction. The direction that the {unit}s "
-        f"share stands out, {along:.3g} to 1; over all {step.parameters:,} directions together, noise is "
-        f"{everywhere:,.{0 if everywhere > 99 else 1}f} long."
+        f"{clipped} {length} Noise adds σC = **{sigma * norm:.3g}** in every direction. In its own direction, the sum "
+        f"is {along:.3g} times as long as σC; over all {step.parameters:,} directions together, the noise has a length "
+        f"of about {everywhere:,.{0 if everywhere > 99 else 1}f}."
     )
 
 

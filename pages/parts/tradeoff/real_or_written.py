@@ -33,7 +33,11 @@ def show(sweep: Sweep) -> None:
         return
     models = _with_texts(sweep)
     if not models:
-        st.info("None of these runs keeps its texts, so there is nothing to read.", icon=":material/info:")
+        st.info(
+            "None of these runs keeps its texts. Choose other runs, or train one of them again: a run made here keeps "
+            "its texts.",
+            icon=":material/info:",
+        )
         return
     options = {epsilon_key(epsilon): epsilon for epsilon in models}
     (chosen, *others) = options

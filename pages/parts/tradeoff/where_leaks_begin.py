@@ -32,10 +32,11 @@ def show(sweep: Sweep) -> None:
     figure = chart_style.kept("begins", (root, run_ids), lambda: _chart(found, epsilons))
     chart_style.show(figure, key="begins", alt=_alt(found))
     st.caption(
-        "A leak begins at the smallest measured ε from which on the figure's 95\u00a0% interval lies above its "
-        "control's, at every larger measured ε too. Bars cover the range between the last ε without and the first with "
-        "the leak: nothing is known inside. “Not up to” says what these attacks found on these runs; a better attack "
-        "may find more. By chance alone, each attack has at most 2.5\u00a0% to be called a leak somewhere."
+        "A leak begins at the smallest measured ε at which, and at every measured ε above it, the figure's 95\u00a0% "
+        "interval lies above its control's. Each bar runs from the last ε without the leak to the first with it: "
+        "nothing was measured in between. “No leak up to” describes these attacks on these runs; a better attack "
+        "may find more. By chance alone, each attack has a probability of at most 2.5\u00a0% of appearing to leak "
+        "somewhere."
     )
     data_table(_table(found), name="where-leaks-begin")
 

@@ -34,19 +34,19 @@ def choose_limit() -> RiskLimit:
     )
     if kind == "right":
         right = st.select_slider(
-            "Right of 100 guesses: ← more private · more useful →", RIGHT, "60", key="right", **KEEP
+            "Right guesses, of 100: ← more private · more useful →", RIGHT, "60", key="right", **KEEP
         )
         st.caption("For guesses whether one unit was in the data. Tossing a coin is right 50 times.")
         return RiskLimit(right=float(right) / 100)
     caught = st.select_slider(
-        "Caught of 100 members: ← more private · more useful →", CAUGHT, "5", key="caught", **KEEP
+        "Members caught, of 100: ← more private · more useful →", CAUGHT, "5", key="caught", **KEEP
     )
     accused = st.number_input(
         "Accused by mistake, of 100 others", value=1.0, step=1.0, format="%g", key="accused", **KEEP
     )
     st.caption(
-        f"An attacker who accuses {accused:g} of 100 innocent ones by mistake may catch on average at most {caught} of "
-        f"100 that were in the data. Blind guessing catches {accused:g}."
+        f"An attacker who wrongly accuses {accused:g} of 100 that were not in the data can catch, on average, at most "
+        f"{caught} of 100 that were. Blind guessing catches {accused:g}."
     )
     return RiskLimit(caught=float(caught) / 100, accused=float(accused) / 100)
 

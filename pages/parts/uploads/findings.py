@@ -76,9 +76,9 @@ def _whose_details(seen: Seen) -> str:
             "patient each of these belongs to. Other details are found by the detector."
         )
     return (
-        "There is no table of identifiers. So a patient's details are what the **detector** takes for an identifier "
-        "and what occurs only in that patient's notes. No attack here can count identifiers that it misses as "
-        "leaked, so extraction figures are a lower bound."
+        "There is no table of identifiers. So a patient's details are what the **detector** takes for an identifier, "
+        "if it occurs in most of this patient's notes and in nobody else's. Identifiers that the detector misses "
+        "cannot be counted as leaked, so extraction figures may be too low."
     )
 
 

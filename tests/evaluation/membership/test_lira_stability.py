@@ -155,4 +155,4 @@ def test_sentences_have_the_figures_of_the_tables():
     said = " ".join(stability_sentences(found))
     row = found.by_number[(found.by_number["models"] == 2) & (found.by_number["level"] == "note")].iloc[0]
     assert f"By note: AUC {row['auc']:.3f} with 2 shadow models" in said and "with all 10." in said
-    assert "Two attacks with 5 other shadow models each" in said and "(seed 1)" in said
+    assert "Two attacks, each with its own 5 shadow models, rank" in said and "(seed 1)" in said

@@ -180,7 +180,7 @@ def test_a_public_seed_is_never_told_as_a_guarantee(runs, report):
     told = {one["key"]: one["answer"] for one in facts(public, report.facts["cohort"], report.facts["promised"])}
     assert told["guarantee"].startswith("Nothing. Its noise came from a public seed")
     assert told["guesses"].startswith("If its noise were secret") and told["many_notes"].startswith("If its noise")
-    assert "Not as a private model" in conditions(public, Decision())[0]
+    assert "Do not release it as a private model" in conditions(public, Decision())[0]
 
 
 def test_an_alarm_reaches_every_fact_about_the_guarantee_and_the_conditions(runs, report):

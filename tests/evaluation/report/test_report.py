@@ -218,7 +218,7 @@ def test_a_report_calls_a_public_seed_no_promise(report, smoke_workspace, smoke_
     run = Workspace(smoke_workspace, shared=()).run(smoke_specs["dp"].run_id)
     public = build(Workspace(smoke_workspace, shared=()), [run], now=0.0)
     page, told = render(public), public.facts["verdict"][0]["sentences"][0]
-    assert told.startswith("Guarantee, were its noise secret: (8,") and told.endswith("shown, not promised.")
+    assert told.startswith("Guarantee if its noise were secret: (8,") and told.endswith("shown, not promised.")
     assert page.count("reproducible: ε is shown, not promised") == 2 and public.tables["models"]["noise_source"][0] == (
         "public seed"
     )

@@ -32,14 +32,14 @@ def test_the_private_run_claims_nothing_and_the_plain_one_is_at_its_ceiling(foun
     _, trends, said = found
     assert list(trends.columns) == list(TREND_COLUMNS)
     rows = trends.set_index(["run", "attack"])
-    assert set(rows.loc[PRIVATE, "rarity"]) == {"no trend can be told", "too few held-out patients or members"}
+    assert set(rows.loc[PRIVATE, "rarity"]) == {"no trend found", "too few held-out patients or members"}
     assert set(rows.loc[(PLAIN, ["ratio base", "loss"]), "rarity"]) == {"ceiling: cannot tell"}
-    assert rows.loc[(PLAIN, "rmia"), "rarity"] == "no trend can be told"
+    assert rows.loc[(PLAIN, "rmia"), "rarity"] == "no trend found"
     assert (rows["p_corrected"].dropna() >= rows["p_value"].dropna()).all()
     assert rows.loc[(PLAIN, "loss"), "heldout_rho"] == pytest.approx(-0.28, abs=0.01), (
         "rarer ones are harder to predict"
     )
-    assert said[PLAIN][0].startswith("Ceiling: “ratio base”") and "cannot be told" in said[PRIVATE][0]
+    assert said[PLAIN][0].startswith("Ceiling: “ratio base”") and "the data do not show" in said[PRIVATE][0]
 
 
 def test_every_bucket_has_twenty_held_out_patients_and_its_control(found):

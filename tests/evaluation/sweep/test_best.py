@@ -46,7 +46,7 @@ def measured(written: dict[float, tuple], *, kept: dict[float, float], seeds: in
     [
         (
             (9, 301, 0, 129),
-            "and whether it writes full names more often than by chance cannot be told (9 of 301 against 0 of ",
+            "and its counts do not show whether it writes full names more often than by chance (9 of 301 against 0 of ",
         ),
         ((0, 301, 0, 129), "and it wrote no patient's full name (0 of 301 trained on, 0 of 129 held out)."),
         ((1, 301, 20, 129), "and it writes full names less often than those of held-out patients (1 of 301 against 20"),

@@ -48,7 +48,7 @@ def test_figures_are_shown_with_intervals_beside_the_private_run(runs):
     page = visit("forget", run=ids["plain"])
     told = said(page)
     assert "drew 20 members" in told and "patients never seen: as trained **15**, gradient ascent **15**" in told
-    assert "DP, ε = 8 per note **1**. How many" in told and "where 10 are expected" in told
+    assert "DP, ε = 8 per note **1**. Number placed in" in told and "where 10 are expected" in told
     assert "both at once **4**, DP, ε = 8 per note **4**." in told
     caption = next(one.value for one in page.caption if "does not show that patients are forgotten" in one.value)
     assert "with the whole interval above 50 %, is a mark" in caption and "about 5 % above 95 %" in caption

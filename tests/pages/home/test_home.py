@@ -77,8 +77,7 @@ def test_who_leaked_on_home_leads_to_what_was_written_about_them(home):
     home.query_params["run"], home.query_params["patient"] = left.run_id, patient
     home.run()
     assert not home.exception
-    samples = f"{texts} text{'s' * (texts != 1)}"
-    assert any(f"In this session the model wrote about this patient: {samples}" in one.value for one in home.markdown)
+    assert any(f"### Texts about this patient in this session: {texts}" == one.value for one in home.markdown)
     assert f"leak: full name of patient {patient}" in html_of(home)
 
 

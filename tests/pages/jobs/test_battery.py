@@ -1,4 +1,4 @@
-"""The full battery as the pages offer it: the button, what it asks for, live progress, and who cannot be attacked."""
+"""The full audit as the pages offer it: the button, what it asks for, live progress, and who cannot be attacked."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_a_full_audit_offers_its_attacks(audited, monkeypatch, smoke_specs):
     table = next(frame.value for frame in app.dataframe if "AUC" in frame.value.columns)
     assert set(table["attack"]) == {"loss", "zlib", "attention"}
     assert table.set_index("attack")["access"].to_dict()["attention"] == "white-box"
-    assert "3 of the battery's" in said(app)
+    assert "3 of the full audit's" in said(app)
     told = next(frame.value for frame in app.dataframe if "what it does" in frame.value.columns)
     assert set(told["attack"]) == set(table["attack"]) and told["what it does"].str.endswith(".").all()
 

@@ -157,7 +157,7 @@ def test_several_runs_or_attacks_side_by_side(monkeypatch, tmp_path, beside):
     elif beside == "other ε":
         assert table["run"].iloc[-1] == "no privacy" and len(table) > 4
         assert not table["run"].str.startswith("public model").any(), "it cannot be compared with itself"
-    assert {"no trend can be told"} <= set(table["rarity"]) and app.get("plotly_chart")
+    assert {"no trend found"} <= set(table["rarity"]) and app.get("plotly_chart")
 
 
 def test_the_answer_stands_above_the_picture_and_a_bucket_lists_its_patients(monkeypatch, tmp_path):
@@ -165,9 +165,9 @@ def test_the_answer_stands_above_the_picture_and_a_bucket_lists_its_patients(mon
     monkeypatch.setenv("PHILAB_SHIPPED", str(DEMO))
     app = opened(run=SHIPPED, bucket="1")
     headings = [text.value for text in app.markdown if text.value.startswith("## ")]
-    assert headings == ["## Under “ratio base”, it cannot be told whether rarer patients leak more or less."]
+    assert headings == ["## Under “ratio base”, the data do not show whether rarer patients leak more or less."]
     assert any("Above 0, rarer patients leak more" in caption.value for caption in app.caption)
-    assert app.get("plotly_chart") and any("**86 patients** of bucket 1" in text.value for text in app.markdown)
+    assert app.get("plotly_chart") and any("**86 patients** in bucket 1" in text.value for text in app.markdown)
     assert (table_with(app, "rarer than")["rarer than"] > 0.79).all()
 
 

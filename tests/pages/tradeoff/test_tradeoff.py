@@ -169,12 +169,12 @@ def test_a_training_is_imagined_by_four_accountants(data):
     asked = {"wi_sigma": "2.28287", "wi_units": "1500", "wi_batch": "4", "wi_steps": "3000", "wi_delta": "1e-05"}
     app = opened(view="What if?", **asked)
     head = said(app, "## ε = ")
-    assert "ε = 0.227 per note" in head and "would say 9.94, 44 times as much" in head, "row P's own example"
+    assert "ε = 0.227 per note" in head and "would give 9.94, 44 times as much" in head, "row P's own example"
     table = next(frame.value for frame in app.dataframe if "accountant" in frame.value)
-    assert set(table["accountant"]) == {"PRV", "RDP", "GDP", "the old report’s"}
+    assert set(table["accountant"]) == {"PRV", "RDP", "GDP", "PrivAI-Leak"}
     assert any("With a public seed, ε is shown, not promised." in element.value for element in app.caption)
     last = table[table["steps"] == 3000].set_index("accountant")["epsilon"]
-    assert last["GDP"] < last["PRV"] < last["RDP"] < last["the old report’s"]
+    assert last["GDP"] < last["PRV"] < last["RDP"] < last["PrivAI-Leak"]
     app.number_input(key="wi_notes").set_value(60).run()  # training per note reads all notes of a patient
     assert said(app, "- Of ") and any("For a patient with 60 notes" in element.value for element in app.markdown)
     app.number_input(key="wi_batch").set_value(2_000).run()

@@ -27,10 +27,14 @@ def edpb(evidence: Evidence) -> Framework:
         e.extraction("Personal data from queries"),
         each,
         e.filled(
-            "All means reasonably likely to be used", "cost", "The decision does not say what an attack may cost."
+            "All means reasonably likely to be used",
+            "cost",
+            "The decision does not say how much an attacker may spend.",
         ),
         e.guaranteed("Design: a measure against memorisation", "Trained with differential privacy.", "label-mechanism"),
-        Cell("Design: selecting and minimising data", "open", "Which notes were chosen, and why, is not told here."),
+        Cell(
+            "Design: selecting and minimising data", "open", "This report does not say which notes were chosen, or why."
+        ),
         _resistance(e),
         Cell("Documentation", "argued", "This report: settings, versions, checksums, commands, limits.", "reproduce"),
     )
@@ -65,8 +69,9 @@ def ico(evidence: Evidence) -> Framework:
         e.extraction("Is reasonably competent: prompts the model"),
         Cell(
             "Has the internet, libraries and public documents",
-            "argued",
-            "The audit’s attackers have more: the weights, the public base model and notes of other patients.",
+            "open",
+            "No attack of the audit uses these. Its attackers have what an intruder may lack: the weights, the public "
+            "base model and notes of other patients.",
             "attacks",
         ),
         Cell("Asks people who may know more", "open", "No attack of the audit combines the model with enquiries."),

@@ -26,8 +26,8 @@ def pyramid(evidence: Evidence) -> Framework:
         else Cell(
             "Algorithms and correctness",
             "argued",
-            "Each unit’s gradient is clipped, noise is added once a step, and the losses of all steps are composed by "
-            "a certified bound. Tests compare each part with a plain computation. An audit can contradict this, and "
+            "Each unit’s gradient is clipped, noise is added once per step, and the losses of all steps are composed "
+            "by a certified bound. Tests compare each part with a plain computation. An audit can contradict this, but "
             "never prove it.",
             "label-mechanism",
         )
@@ -62,7 +62,7 @@ def _collection(evidence: Evidence) -> Cell:
             "Data collection exposure", "argued", "Nothing was collected: the patients are synthetic.", "cohort"
         )
     return Cell(
-        "Data collection exposure", "open", "Whether these notes had to be collected is not a question of a model."
+        "Data collection exposure", "open", "Whether these notes had to be collected is not a question about the model."
     )
 
 
@@ -110,7 +110,10 @@ def hazards(evidence: Evidence) -> Framework:
         Cell("Floating-point arithmetic", "open", FLOATING_POINT),
         Cell("Timing and error channels", "argued", "Recipients get a trained model; nobody queries the notes."),
         Cell(
-            "Free text names other people", "open", "Relatives and staff in the notes are no units of privacy.", "label"
+            "Free text names other people",
+            "open",
+            "Relatives and staff in the notes are not units of privacy.",
+            "label",
         ),
         Cell(
             "A breach of the notes themselves",

@@ -23,7 +23,7 @@ ACCOUNTANTS = {  # name → colour, dash, explanation
     "PRV": (chart_style.BUDGET, "solid", "tight upper bound; the accounting of the runs here"),
     "RDP": (chart_style.OKABE_ITO["blue"], "dash", "looser upper bound"),
     "GDP": (chart_style.OKABE_ITO["purple"], "dot", "approximation: mostly below the true ε, so never a promise"),
-    "the old report’s": (chart_style.RISK, "dashdot", "wrong: it uses the sample rate q where q² is correct"),
+    "PrivAI-Leak": (chart_style.RISK, "dashdot", "wrong: it uses the sample rate q where q² is correct"),
 }
 POINTS = 12  # step counts for which each accountant is evaluated
 
@@ -56,7 +56,7 @@ def curves(sigma: float, rate: float, steps: int, delta: float) -> pd.DataFrame:
         rows.append(("GDP", at, value if by == "gdp" else math.nan))
     for at in sorted({row[1] for row in rows}):
         wrong = old_report_epsilon(noise_multiplier=sigma, sample_rate=rate, steps=at, delta=delta)
-        rows.append(("the old report’s", at, wrong))
+        rows.append(("PrivAI-Leak", at, wrong))
     return pd.DataFrame(rows, columns=["accountant", "steps", "epsilon"])
 
 
@@ -127,11 +127,11 @@ def _sentence(last: pd.Series, unit: str, rate: float, delta: float) -> None:
     if not math.isfinite(true):
         st.warning("There is almost no noise: no accountant gives a number, and nothing is promised.")
         return
-    wrong = last["the old report’s"]
+    wrong = last["PrivAI-Leak"]
     times = f", {wrong / true:,.0f} times as much" if true > 0 and wrong / true >= 2 else ""
     st.markdown(
         f"## ε = {true:,.3g} per {unit}\n\nBy {by}, at δ = {delta_text(delta)}, with {percent(rate)} of the {unit}s "
-        f"in a step. The old report’s formula would say {wrong:,.3g}{times}."
+        f"in a step. The formula of the PrivAI-Leak report would give {wrong:,.3g}{times}."
     )
 
 
