@@ -24,6 +24,13 @@ def defences(
     recall: Annotated[
         float, typer.Option(help="Share of identifiers that scrubbing finds, above 0 and at most 1.")
     ] = 0.95,
+    detector: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="What the output filter searches with, beside known values. Default: the shapes, as in stored tables.",
+        ),
+    ] = None,
     train: Annotated[
         bool, typer.Option("--train", help="First train what is missing: one run per defence, with seed 0.")
     ] = False,
@@ -33,17 +40,21 @@ def defences(
     """Compare no defence, deduplication, scrubbing, DP per note and per patient, and an output filter."""
     with errors_as_sentences():
         from core.evaluation.defences.side_by_side import lineup, measured
+        from core.phi.detector.engine import named, shapes
         from core.runs.store import Workspace
 
+        searching = shapes() if detector is None else named(detector)
         workspace = Workspace(data)
         compared = lineup(_sweep(workspace, model, corpus), epsilon=epsilon, recall=recall)
         if train:
             _train(compared, workspace)
-        table = measured(compared, workspace)
+        table = measured(compared, workspace, searching)
         rows = table.to_dict("records")
         runs = {one.key: [run.id for run in one.runs(workspace.runs())] for one in compared}
         missing = {one.key: one.spec.run_id for one in compared if not runs[one.key]}
-        answer({"table": rows, "runs": runs, "not_trained": missing}, _text(table, missing), as_json=as_json)
+        described = {"table": rows, "runs": runs, "not_trained": missing, "filter_detector": searching.name}
+        text = f"{_text(table, missing)}\nThe output filter searches with: {searching.name}, and known values."
+        answer(described, text, as_json=as_json)
 
 
 def _sweep(workspace: Workspace, model: str, corpus: str) -> Sweep:

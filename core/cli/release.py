@@ -176,7 +176,8 @@ def notes(
 ) -> None:
     """Write synthetic notes to release instead of the model, as CSV with a card of what attacks find in them."""
     with errors_as_sentences():
-        from core.pipeline.released_notes import card_files, describe, publish, released_notes
+        from core.pipeline.released_card import card_files, describe, publish
+        from core.pipeline.released_notes import released_notes
         from core.runs.store import Workspace
 
         if out.suffix != ".csv":

@@ -26,6 +26,7 @@ from core.evaluation.summary import METRIC_COLUMNS, Row
 from core.evaluation.utility.distance import area_interval
 from core.evaluation.utility.sentences import fitting
 from core.phi.fields import DIRECT
+from core.tasks.released import LIST, TaggerCounts
 from core.tasks.texts import LEFT
 
 WORDS = 5  # of a sequence that two texts may share
@@ -244,6 +245,35 @@ def answers(counts: pd.DataFrame, arm: str) -> list[Row]:
     value = patient_bootstrap(weighted_share(counts["correct"], counts["trials"]), counts["patient_id"])
     value = share_interval(value, patients)
     return [_row("nli_accuracy", arm, value, patients, "held-out patients; a third is chance")]
+
+
+def taggers(found: Mapping[str, TaggerCounts], *, seed: int) -> list[Row]:
+    """F1, precision and recall of entities in held-out notes, for a tagger fitted on the texts of each arm.
+
+    Micro averages over types and patients, as for models (`entity_f1`); held-out patients are resampled, and the
+    fitted head stays as it is.
+
+    Args:
+        found: By arm, from `core.tasks.released.tagger_counts`.
+        seed: Of the resamples.
+    """
+    rows = []
+    for arm, of_arm in found.items():
+        counts = of_arm.counts
+        patients = counts["patient_id"].nunique()
+        fitted = "no tagger" if arm == LIST else f"fitted on {of_arm.texts} texts with {of_arm.labels:,} labels"
+        for figure, above, below in (
+            ("entity_f1", 2 * counts["correct"], counts["trials"] + counts["predicted"]),
+            ("entity_precision", counts["correct"], counts["predicted"]),
+            ("entity_recall", counts["correct"], counts["trials"]),
+        ):
+            value = Interval(np.nan, np.nan, np.nan)
+            if below.sum():
+                statistic = weighted_share(above.to_numpy(), below.to_numpy())
+                value = patient_bootstrap(statistic, counts["patient_id"], resamples=RESAMPLES, seed=seed)
+                value = share_interval(value, patients)
+            rows.append(_row(figure, arm, value, patients, f"held-out patients; {fitted}"))
+    return rows
 
 
 def table(figures: Sequence[Row]) -> pd.DataFrame:

@@ -1,7 +1,8 @@
-"""A filter between a model and the readers of its answers: it blacks out what looks like PHI or is a known value.
+"""A filter between a model and the readers of its answers: it blacks out what a detector finds or is a known value.
 
 It does not change the model, so it does not affect anyone who has the weights or the token probabilities. It detects
-only the shapes and spellings it was given (Ippolito et al. 2023). docs/methods/defences.md has the figures.
+only the forms and spellings it was given (Ippolito et al. 2023). docs/methods/defences.md has the figures, and says
+why the compared filters use the shapes.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from dataclasses import dataclass
 import ahocorasick
 import pandas as pd
 
+from core.phi.detector.engine import Detector, shapes
 from core.phi.fields import DIRECT
 from core.phi.normalise import fold
-from core.phi.shaped import find_shaped
 
+MOST_PROMPT = 10_000  # last characters of a prompt that are read along, which bounds the time of an answer
 BLACKED = "█████"  # neither word nor digit, so letter counts and searches for values do not take it for text
 
 
@@ -60,21 +62,21 @@ class OutputFilter:
     """What to search for, and where.
 
     Attributes:
-        shapes: search for text with the shape of PHI (`core.phi.shaped`).
+        detector: what searches for identifiers; None: only known values are blacked out.
         known: a block list of values.
         reads_prompt: also read the prompt, so that a value begun in it, or a name after a typed “Patient:”, is
             detected. Only the answer is ever changed.
     """
 
-    shapes: bool = True
+    detector: Detector | None = shapes()
     known: BlockList | None = None
     reads_prompt: bool = True
 
     def places(self, text: str, prompt: str = "") -> list[tuple[int, int]]:
         """Characters of the answer `text` to black out, in order and without overlaps."""
-        seam = len(prompt) if self.reads_prompt else 0
-        read = prompt[:seam] + text
-        found = [(span.start, span.end) for span in find_shaped(read)] if self.shapes else []
+        before = prompt[-MOST_PROMPT:] if self.reads_prompt else ""
+        seam, read = len(before), before + text
+        found = [] if self.detector is None else [(start, end) for start, end, _ in self.detector.find(read)]
         if self.known is not None:
             found += self.known.find(read)
         merged: list[tuple[int, int]] = []

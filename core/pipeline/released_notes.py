@@ -1,4 +1,4 @@
-"""Synthetic notes to release instead of the model that wrote them: written, attacked, tried out, and given a card.
+"""Synthetic notes to release instead of the model that wrote them: written, attacked, and tried out.
 
 What is computed from a private model's output costs no further ε. So the notes hold the run's promise, however many
 there are, as long as the model itself stays where it is or is released under the same entry of the ledger.
@@ -6,34 +6,28 @@ there are, as long as the model itself stays where it is or is released under th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from core.common.files import make_folder, replaced
 from core.corpus.tables import Corpus
 from core.evaluation import released_notes as figures
-from core.evaluation.report.csv_export import spreadsheet_csv
-from core.evaluation.report.json_export import plain
 from core.evaluation.summary import Row
 from core.runs.events import Cancelled
-from core.runs.facts import run_facts
 from core.runs.run import Run
 from core.runs.store import Workspace
-from core.spec import PrivacySpec, recipe
+from core.spec import ModelSpec, PrivacySpec, recipe
 
 if TYPE_CHECKING:
     from core.models.build import LanguageModel
-    from core.training.accounting.mechanism import Mechanism
 
 FEWEST, MOST = 50, 20_000
 PATIENTS = 400  # members and held-out patients at most, whose notes the attacks read
 PUBLIC, TRAINED_ON, ITSELF = "public", "released notes", "the model itself"  # the arms
+TAGGER = ModelSpec(kind="distilbert")  # public, and the same for every run, so that cards compare
 _CHUNK = 256
 _STREAM = 60
 Progress = Callable[[str, int, int], None]  # (what is done, done, total)
@@ -194,6 +188,27 @@ def _by_models(
     tell("comparing with real notes", 0, 1)
     found += _as_notes(public, corpus, texts, run.spec.audit.seed)
     tell("comparing with real notes", 1, 1)
+    return found + _tagged(run, corpus, public, texts, tell, stop)
+
+
+def _tagged(
+    run: Run, corpus: Corpus, public: LanguageModel, texts: Sequence[str], tell: Progress, stop: Callable[[], bool]
+) -> list[Row]:
+    """Taggers of entities fitted on the notes, on real notes and on texts of the public model, equally many of each."""
+    from core.models.build import load
+    from core.tasks.released import PUBLIC, RELEASED, tagger_counts, texts_to_learn
+
+    seed, tokens = run.spec.audit.seed, run.spec.training.max_tokens
+    learned = texts_to_learn(corpus, texts, seed)
+    if not learned:
+        return []
+    count = len(learned[RELEASED])
+    public_texts = _write(public, count, tokens, seed, lambda _, *done: tell("writing public texts", *done), stop)
+    learned |= {PUBLIC: public_texts}
+    tell("fitting taggers", 0, 1)
+    found = figures.taggers(tagger_counts(load(TAGGER), corpus, learned, seed=seed), seed=seed)
+    tell("fitting taggers", 1, 1)
+    _check(stop)
     return found
 
 
@@ -262,115 +277,3 @@ def _claims(lm: LanguageModel, corpus: Corpus, seed: int) -> pd.DataFrame:
         return pd.DataFrame()
     counts = inference_counts(lm, known, asked, seed=seed)
     return counts[counts["task"] == TASK]
-
-
-# Publishing ----------------------------------------------------------------------------------------------------------
-
-
-def card_files(out: Path) -> tuple[Path, Path]:
-    """Where the card of `out` is written: to read, and as JSON."""
-    return out.with_suffix(".card.md"), out.with_suffix(".card.json")
-
-
-def publish(notes: ReleasedNotes, out: Path) -> list[Path]:
-    """Write the CSV (note_id, text) and its card beside it. The notes come last: no notes without a card.
-
-    Raises:
-        FileExistsError: One of the files is there.
-    """
-    card, facts = card_files(out)
-    for path in (out, card, facts):
-        if path.exists():
-            raise FileExistsError(f"{path} exists. Choose another name.")
-    private = notes.run.spec.corpus.imported is not None
-    make_folder(out.parent)
-    described = describe(notes)
-    frame = pd.DataFrame({"note_id": [f"S{n:06d}" for n in range(1, len(notes.texts) + 1)], "text": notes.texts})
-    content = {
-        card: card_text(described).encode(),
-        facts: json.dumps(plain(described), indent=1, ensure_ascii=False, allow_nan=False).encode(),
-        out: spreadsheet_csv(frame),
-    }
-    done: list[Path] = []
-    try:
-        for path, data in content.items():
-            with replaced(path, private=private) as unfinished:
-                unfinished.write_bytes(data)
-            done.append(path)
-    except Exception:
-        for path in done:
-            path.unlink(missing_ok=True)
-        raise
-    return list(content)
-
-
-def describe(notes: ReleasedNotes) -> dict[str, object]:
-    """What the card states, under stable keys."""
-    run = notes.run
-    facts = run_facts(run.id, run.spec, run.privacy, run.metrics)
-    return {
-        "run": run.id,
-        "notes": len(notes.texts),
-        "blank_left_out": notes.blank,
-        "seed": notes.seed,
-        "about": "Every text was written by a language model. None is a record of care.",
-        "promise": facts.promise,
-        "follows": _follows(run.privacy),
-        "figures": notes.figures.to_dict("records"),
-        "limits": [
-            "A text may hold a real person's value by chance; compare members with held-out patients.",
-            "Nobody has checked what the texts say. They are not medical advice.",
-            *facts.limits,
-        ],
-    }
-
-
-def _follows(mechanism: Mechanism | None) -> str:
-    """What the run's promise means for notes that its model wrote."""
-    if mechanism is None:
-        return "No promise follows from anything here. Treat the notes like those the model was trained on."
-    if mechanism.noise_source != "secret":
-        return (
-            "The model keeps no promise, because its noise can be generated again, and neither do the notes. Train it "
-            "with secret noise and write them again."
-        )
-    return (
-        "The notes are computed from the model alone, so the same promise holds for them, however many there are. "
-        "Release the model under the same entry of the ledger or not at all."
-    )
-
-
-def card_text(described: dict[str, object]) -> str:
-    """The card in Markdown."""
-    rows = described["figures"]
-    assert isinstance(rows, list)
-    limits = described["limits"]
-    assert isinstance(limits, list)
-    lines = ["| figure | of | value | 95 % interval | n | n counts |", "|---|---|---|---|---|---|"]
-    for row in rows:
-        interval = "none" if np.isnan(row["low"]) else f"{row['low']:.4g} to {row['high']:.4g}"
-        value = "none" if np.isnan(row["value"]) else f"{row['value']:.4g}"
-        lines.append(f"| {row['metric']} | {row['arm']} | {value} | {interval} | {row['n']} | {row['note']} |")
-    left_out = f" {described['blank_left_out']} blank texts were left out." if described["blank_left_out"] else ""
-    return "\n".join(
-        [
-            f"# {described['notes']:,} notes written by {described['run']}",
-            "",
-            f"{described['about']}{left_out}",
-            "",
-            "## Privacy",
-            "",
-            f"{described['promise']}",
-            "",
-            f"{described['follows']}",
-            "",
-            "## What was measured",
-            "",
-            *lines,
-            "",
-            "## Limits",
-            "",
-            *(f"- {one}" for one in limits),
-            "",
-        ]
-    )

@@ -79,6 +79,11 @@ def labelled_notes(corpus: Corpus, seed: int) -> tuple[list[Tagged], list[Tagged
     return tagged_notes(learned), tagged_notes(judged)
 
 
+def population_texts(corpus: Corpus, seed: int) -> list[str]:
+    """The texts of at most `LABELLED_NOTES` notes of population patients, the same as in `labelled_notes`."""
+    return _drawn(corpus, "population", LABELLED_NOTES, seed)["text"].tolist()
+
+
 def labelled_claims(corpus: Corpus, seed: int) -> tuple[list[Pair], list[Pair]]:
     """(claims about notes of population patients, claims about notes of held-out patients); none without records."""
     if corpus.spec is None or corpus.spec.imported is not None:

@@ -91,6 +91,7 @@ def test_other_commands_refuse_too(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "command" in refused(capsys, "no-such-command")
     for option, value in (("--epsilon", "-1"), ("--recall", "2")):
         assert f"{option}:" in refused(capsys, "defences", option, value, *here), "the option as it is typed"
+    assert "The detectors are: rules" in refused(capsys, "defences", "--detector", "mine", *here)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -21,9 +21,11 @@ from core.evaluation.released_notes import (
     nearest,
     similarity,
     table,
+    taggers,
     usefulness,
 )
 from core.tasks.coherence import phrases
+from core.tasks.released import TaggerCounts
 
 VOCABULARY = [f"w{number}" for number in range(40)]
 
@@ -201,3 +203,24 @@ def test_answers_and_the_table():
     (found,) = answers(counts, "public")
     assert found.value == pytest.approx(6 / 9) and answers(counts.iloc[:0], "public") == []
     assert table([found]).loc[0, "metric"] == "nli_accuracy"
+
+
+def test_taggers_have_micro_averages_by_hand():
+    """Two patients: 4 entities of which 3 are among the 5 said. F1 = 2 · 3 / (4 + 5)."""
+    rows = [
+        ("entities", "problem", "p", 3, 3, 2),
+        ("entities", "test", "p", 0, 1, 0),
+        ("entities", "test", "q", 1, 1, 1),
+    ]
+    counts = pd.DataFrame(rows, columns=["task", "kind", "patient_id", "trials", "predicted", "correct"])
+    silent = counts.assign(predicted=0, correct=0)
+    arms = {"released notes": TaggerCounts(counts, 9, 1_234), "public": TaggerCounts(silent, 9, 0)}
+    found = table(taggers(arms, seed=0)).set_index(["arm", "metric"])
+    of_notes, of_public = found.loc["released notes"], found.loc["public"]
+    assert of_notes["value"].to_dict() == pytest.approx(
+        {"entity_f1": 6 / 9, "entity_precision": 3 / 5, "entity_recall": 3 / 4}
+    )
+    assert (of_notes["n"] == 2).all() and of_notes.loc["entity_f1", "note"].endswith("on 9 texts with 1,234 labels")
+    assert (of_notes["low"] <= of_notes["value"]).all() and (of_notes["high"] >= of_notes["value"]).all()
+    assert of_public.loc["entity_f1", "value"] == 0 and np.isnan(of_public.loc["entity_precision", "value"])
+    assert np.isnan(of_public.loc["entity_precision", "low"]), "a tagger that says nothing has no precision"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.phi.detector.engine import SHAPES, best, rules, shapes
 from core.phi.leaks import find
-from core.phi.output_filter import BLACKED, BlockList, OutputFilter
+from core.phi.output_filter import BLACKED, MOST_PROMPT, BlockList, OutputFilter
 from core.phi.shaped import find_shaped
 
 
@@ -23,12 +26,35 @@ def test_shapes_are_blacked_out_with_the_prompt_read_along():
     assert OutputFilter(reads_prompt=False).apply(" Zorvan Quillt left", "Patient:") == " Zorvan Quillt left"
 
 
+@pytest.mark.parametrize("engine", [rules(), *([best()] if best().tags else [])], ids=lambda engine: engine.name)
+def test_another_detector_strikes_what_it_finds_beside_known_values(known, engine):
+    text = " Seen with Dr. Quist. MRN: B-98765, then Maria Keller."
+    one = OutputFilter(engine, known)
+    places = [(start, end) for start, end, _ in engine.find(text)]
+    assert all(any(left <= start and end <= right for left, right in one.places(text)) for start, end in places)
+    assert "B-98765" not in one.apply(text) and "Maria Keller" not in one.apply(text)
+    assert "B-" in OutputFilter(shapes(), known).apply(text), "the shapes leave the letter of the number"
+
+
+def test_a_prompt_of_any_length_bounds_what_is_searched():
+    class Counting(type(shapes())):
+        read: ClassVar[list[str]] = []
+
+        def find(self, text):
+            self.read.append(text)
+            return super().find(text)
+
+    one = OutputFilter(Counting(SHAPES))
+    assert one.apply(" Zorvan Quillt left", "x " * MOST_PROMPT + "Patient:") == f" {BLACKED} left"
+    assert [len(text) for text in Counting.read] == [MOST_PROMPT + len(" Zorvan Quillt left")]
+
+
 def test_what_was_typed_is_never_changed_nor_reason_to_strike():
     assert OutputFilter().places(" is fine", "SSN 514-22-9078") == []
 
 
 def test_known_values_word_for_word_in_any_case(known):
-    one = OutputFilter(shapes=False, known=known)
+    one = OutputFilter(detector=None, known=known)
     assert one.apply("seen: MARIA KELLER, 4410937, 1957-03-22") == f"seen: {BLACKED}, {BLACKED}, {BLACKED}"
     assert one.apply("maria.keller57@example.org") == BLACKED
     assert one.apply(" Keller was seen", "Then Maria") == f"{BLACKED} was seen"
@@ -39,7 +65,7 @@ def test_known_values_word_for_word_in_any_case(known):
     ["Keller, Maria", "Maria  Keller", "22 March 1957", "514 22 9078", "44109371", "Anna-Maria Kellers", "M a r i a K"],
 )
 def test_other_spellings_pass_the_block_list(known, text):
-    assert OutputFilter(shapes=False, known=known).apply(text) == text
+    assert OutputFilter(detector=None, known=known).apply(text) == text
 
 
 def test_some_of_these_spellings_are_leaks_all_the_same(index):
@@ -66,4 +92,4 @@ def test_places_are_in_order_within_the_answer_and_what_is_left_is_the_rest(text
 
 
 def test_an_empty_list_strikes_nothing():
-    assert OutputFilter(shapes=False, known=BlockList([])).apply("Maria Keller") == "Maria Keller"
+    assert OutputFilter(detector=None, known=BlockList([])).apply("Maria Keller") == "Maria Keller"

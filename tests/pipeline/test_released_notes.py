@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,8 @@ from core.__main__ import main
 from core.corpus.tables import Corpus
 from core.evaluation import released_notes as figures
 from core.pipeline import released_notes as module
-from core.pipeline.released_notes import can_write_notes, card_files, publish, released_notes
+from core.pipeline.released_card import card_files, card_text, describe, publish
+from core.pipeline.released_notes import can_write_notes, released_notes
 from core.runs.events import Cancelled
 from core.runs.facts import FLOATING_POINT, FOLLOWS_FROM_A_SEED, LIMITS, RESTS_ON_A_KEY
 from core.runs.store import Workspace
@@ -60,6 +62,19 @@ def test_the_notes_are_compared_with_real_ones_as_a_model_is(made):
     known = shares[shares["n"] > 0]
     assert len(known) and known["value"].between(0, 1).all() and not (known["low"] > known["value"]).any()
     assert arms.get("text_similarity", ["released notes", "held out"]) == ["released notes", "held out"]
+
+
+def test_taggers_learn_from_the_notes_and_from_as_many_public_texts(made):
+    """One judge for all; the card says what labelled the texts. This cohort has no population patients."""
+    rows = made.figures[made.figures["metric"] == "entity_f1"].set_index("arm")
+    assert rows.index.tolist() == ["released notes", "public", "list of terms"]
+    fitted = rows["note"].str.extract(r"fitted on (\d+) texts", expand=False).iloc[:2]
+    assert fitted.nunique() == 1 and 0 < int(fitted.iloc[0]) <= len(made.texts)
+    assert rows["n"].nunique() == 1 and rows.at["list of terms", "value"] == rows["value"].max() > 0.9
+    told = describe(made)
+    assert "list of the hospital's terms" in told["tasks"] and told["tasks"] in card_text(told)
+    without = describe(replace(made, figures=made.figures[made.figures["metric"] == "perplexity"]))
+    assert without["tasks"] == "" and "Entity figures" not in card_text(without)
 
 
 def test_a_cap_leaves_out_notes_on_both_sides():
@@ -116,15 +131,15 @@ FIGURE = {"metric": "nearer_to_members", "arm": "texts", "n": 9, "note": "texts"
 
 def test_a_private_model_passes_its_promise_on_if_it_keeps_one(workspace, runs, monkeypatch):
     notes = released_notes(runs[1], workspace, COUNT)
-    told = module.describe(notes)
+    told = describe(notes)
     assert "-differential privacy for one note" in told["promise"] and "keeps no promise" in told["follows"]
     assert FOLLOWS_FROM_A_SEED in told["limits"] and FLOATING_POINT in told["limits"]
     secret = runs[1].privacy.model_copy(update={"noise_source": "secret"})
     monkeypatch.setattr(type(runs[1]), "privacy", property(lambda run: secret))
-    told = module.describe(notes)
+    told = describe(notes)
     assert "the same promise holds" in told["follows"] and RESTS_ON_A_KEY in told["limits"]
     missing = {**told, "figures": [dict.fromkeys(("value", "low", "high"), math.nan) | FIGURE]}
-    assert "| none | none |" in module.card_text(missing) and "nan" not in module.card_text(missing)
+    assert "| none | none |" in card_text(missing) and "nan" not in card_text(missing)
 
 
 def test_stopping_leaves_nothing(workspace, runs):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
@@ -77,6 +78,17 @@ def sections(kind: str) -> dict[str, Section]:
     """The sections of a note type, of `header`, of `contact` or of `generic`, by name."""
     source = tomllib.loads((Path(__file__).parent / "wording.toml").read_text(encoding="utf-8"))
     return {name: _section(lines) for name, lines in source[kind].items()}
+
+
+def marked_terms() -> Iterator[tuple[str, str]]:
+    """(words, problem | test | treatment) that the phrases of wording.toml mark, each as often as it is marked."""
+    source = tomllib.loads((Path(__file__).parent / "wording.toml").read_text(encoding="utf-8"))
+    for kind in source:
+        for section in sections(kind).values():
+            for phrase in section.phrases:
+                for part in phrase:
+                    if isinstance(part, Value) and part.entity is not None:
+                        yield part.text, part.entity
 
 
 def _section(lines: list[str]) -> Section:

@@ -29,7 +29,12 @@ COLUMNS = {
 ALARM_COLUMNS = {"filter": "str", "texts": "str", "value": "float64", "low": "float64", "high": "float64", "n": "int64"}
 
 
-def filter_evasion(reworded: pd.DataFrame, generations: pd.DataFrame, corpus: Corpus) -> pd.DataFrame:
+def filter_evasion(
+    reworded: pd.DataFrame,
+    generations: pd.DataFrame,
+    corpus: Corpus,
+    compared: Mapping[str, OutputFilter] | None = None,
+) -> pd.DataFrame:
     """Share of attempts that leak through each filter, by wording (`COLUMNS`), with Wilson's 95 % interval.
 
     An attempt leaks if the filtered answer, as it is or restored by the wording's `restore`, contains a direct
@@ -42,13 +47,17 @@ def filter_evasion(reworded: pd.DataFrame, generations: pd.DataFrame, corpus: Co
             rows about two answers.
         generations: The run's own generations (which have no arm `base` here).
         corpus: The cohort.
+        compared: The filters by name; None: those of `core.evaluation.defences.filtering.filters`.
     """
     if not set(FIRST_COLUMNS) <= set(reworded.columns):
         reworded = reworded[reworded["wording"] != TWO_ANSWERS]
     index = index_of(corpus)
     pool = pools(corpus, DIRECT)
     every = pd.concat([generations.assign(model="target", wording=USUAL), reworded], ignore_index=True)
-    through: dict[str, OutputFilter | None] = {UNFILTERED: None, **filters(corpus.patients)}
+    through: dict[str, OutputFilter | None] = {
+        UNFILTERED: None,
+        **(filters(corpus.patients) if compared is None else compared),
+    }
     rows = [
         (wording, name, row.arm, row.value, row.low, row.high, row.n)
         for name, one in through.items()

@@ -15,19 +15,25 @@ from core.attacks.memorisation.extraction import value_hits
 from core.corpus.tables import Corpus
 from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.summary import METRIC_COLUMNS, extraction_rows
+from core.phi.detector.engine import SHAPES, Detector, shapes
 from core.phi.fields import DIRECT
 from core.phi.index import PhiIndex
 from core.phi.output_filter import BlockList, OutputFilter
 
 
-def filters(patients: pd.DataFrame) -> dict[str, OutputFilter]:
-    """The filters that are compared, by name. The last one ignores the prompt, as many products do, and is weaker."""
+def filters(patients: pd.DataFrame, detector: Detector | None = None) -> dict[str, OutputFilter]:
+    """The filters that are compared, by name. The last one ignores the prompt, as many products do, and is weaker.
+
+    Stored tables and the pages have those with the shapes. Another `detector` names itself in place of “shapes”.
+    """
     known = BlockList.of(patients)
+    if detector is None:
+        detector = shapes()
     return {
-        "shapes": OutputFilter(),
-        "known values": OutputFilter(shapes=False, known=known),
-        "both": OutputFilter(known=known),
-        "both, answer alone": OutputFilter(known=known, reads_prompt=False),
+        "shapes" if detector.name == SHAPES else detector.name: OutputFilter(detector),
+        "known values": OutputFilter(detector=None, known=known),
+        "both": OutputFilter(detector, known),
+        "both, answer alone": OutputFilter(detector, known, reads_prompt=False),
     }
 
 

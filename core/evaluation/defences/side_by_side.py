@@ -20,6 +20,7 @@ from core.corpus.tables import Corpus
 from core.evaluation.defences.filtering import filtered_metrics, filters, hits_after
 from core.evaluation.sweep.sweeps import Sweep
 from core.evaluation.sweep.tradeoff import points
+from core.phi.detector.engine import Detector
 from core.phi.index import PhiIndex
 from core.phi.output_filter import OutputFilter
 from core.runs import queries
@@ -202,8 +203,8 @@ def _at(curve: pd.DataFrame | None, metric: str, arm: str) -> tuple[float, float
 # From existing runs --------------------------------------------------------------------------------------------------
 
 
-def measured(lineup: Sequence[Defence], workspace: Workspace) -> pd.DataFrame:
-    """`compare` for the runs in the workspace."""
+def measured(lineup: Sequence[Defence], workspace: Workspace, detector: Detector | None = None) -> pd.DataFrame:
+    """`compare` for the runs in the workspace; `detector` is that of the output filter (None: the shapes)."""
     every = workspace.runs()
     chosen = {defence.key: defence.runs(every) for defence in lineup}
     described = queries.metrics(workspace, {run.id for runs in chosen.values() for run in runs})
@@ -216,7 +217,7 @@ def measured(lineup: Sequence[Defence], workspace: Workspace) -> pd.DataFrame:
         if defence.filtered:
             runs = [run for run in runs if not run.figures_only]  # a filter needs the texts
             if runs:
-                through = through or FilteredMetrics.of(workspace, defence.spec)
+                through = through or FilteredMetrics.of(workspace, defence.spec, detector)
                 metrics[defence.key] = pd.concat([through.metrics(run) for run in runs], ignore_index=True)
         else:
             metrics[defence.key] = described[described["run_id"].isin([run.id for run in runs])]
@@ -225,7 +226,7 @@ def measured(lineup: Sequence[Defence], workspace: Workspace) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class FilteredMetrics:
-    """The output filter of a cohort, ready for its runs: both shapes and known values, with the prompt in view."""
+    """The output filter of a cohort, ready for its runs: a detector and known values, with the prompt in view."""
 
     corpus: Corpus
     index: PhiIndex
@@ -233,10 +234,10 @@ class FilteredMetrics:
     base_hits: pd.DataFrame
 
     @classmethod
-    def of(cls, workspace: Workspace, spec: RunSpec) -> FilteredMetrics:
+    def of(cls, workspace: Workspace, spec: RunSpec, detector: Detector | None = None) -> FilteredMetrics:
         """The filter for the cohort of `spec`, with the hits that pass it in what the base model writes."""
         corpus, base = workspace.corpus(spec.corpus, store=False), workspace.control(spec)
-        index, through = index_of(corpus), filters(corpus.patients)[FILTER]
+        index, through = index_of(corpus), filters(corpus.patients, detector)[FILTER]
         return cls(corpus, index, through, hits_after(base.table("generations"), base.table("hits"), through, index))
 
     def metrics(self, run: Run) -> pd.DataFrame:

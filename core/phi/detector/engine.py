@@ -2,7 +2,7 @@
 
 | engine | what finds |
 |---|---|
-| `SHAPES` | `core.phi.shaped` alone: what attacks and the output filter use |
+| `SHAPES` | `core.phi.shaped` alone: what attacks use, and the output filter by default |
 | `RULES` | the shapes, and the clinical rules for people, numbers and places of this package |
 | `RULES` with the tagger | these, and names that the tagger (`core.phi.detector.tagger`) finds |
 

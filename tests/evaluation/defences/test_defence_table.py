@@ -21,9 +21,10 @@ from core.evaluation.defences.filtering import (
     harmless_texts,
     hits_after,
 )
-from core.evaluation.defences.side_by_side import COLUMNS, RISKS, compare, lineup, measured, settings
+from core.evaluation.defences.side_by_side import COLUMNS, RISKS, FilteredMetrics, compare, lineup, measured, settings
 from core.evaluation.summary import METRIC_COLUMNS, attempts_with_leak
 from core.evaluation.sweep.sweeps import sweeps_of
+from core.phi.detector.engine import rules, shapes
 from core.phi.output_filter import OutputFilter
 from core.pipeline.training_run import execute
 from core.runs.store import Workspace
@@ -84,7 +85,7 @@ def test_filtered_metrics_replace_extraction_and_nothing_else(leaky, cohort):
     run = next(run for run in leaky.runs() if not run.spec.is_base and not run.spec.privacy.private)
     generations, hits = run.table("generations"), run.table("hits")
     base = leaky.run(run.spec.base_spec().run_id).table("hits")
-    nothing = hits_after(generations, hits, OutputFilter(shapes=False), index_of(cohort))
+    nothing = hits_after(generations, hits, OutputFilter(detector=None), index_of(cohort))
     same = filtered_metrics(run.metrics, generations, nothing, base[base["rule"] == "value"], corpus=cohort)
     keys = ["metric", "arm"]
     before = run.metrics[run.metrics["metric"] != "old_rule_attempts"].set_index(keys).sort_index()
@@ -107,6 +108,15 @@ def test_filtered_metrics_replace_extraction_and_nothing_else(leaky, cohort):
     for metric in ("auc_loss", "perplexity_heldout"):
         assert after.loc[(metric, "run"), "value"] == before.loc[(metric, "run"), "value"]
     assert list(METRIC_COLUMNS) == list(same.columns)
+
+
+def test_filters_with_another_detector_name_it(cohort):
+    """Stored tables and pages have the shapes under “shapes”; another engine is never called so."""
+    assert list(filters(cohort.patients)) == ["shapes", "known values", "both", "both, answer alone"]
+    assert filters(cohort.patients)["both"].detector == shapes()
+    other = filters(cohort.patients, rules())
+    assert list(other) == [rules().name, "known values", "both", "both, answer alone"]
+    assert [one.detector for one in other.values()] == [rules(), None, rules(), rules()]
 
 
 def test_false_alarms_count_texts(cohort):
@@ -137,6 +147,10 @@ def test_the_table_holds_each_runs_own_figures(smoke_workspace, smoke_specs):
         assert [run.id for run in compared[at].runs(workspace.runs())] == [smoke_specs[name].run_id]
     table = measured(compared, workspace)
     assert list(table.columns) == list(COLUMNS)
+    other = measured(compared, workspace, rules())
+    unfiltered = ~table["defence"].isin(["filter", "dp-filter"])
+    pd.testing.assert_frame_equal(table[unfiltered], other[unfiltered])
+    assert FilteredMetrics.of(workspace, compared[-1].spec, rules()).through.detector == rules()
     assert list(dict.fromkeys(table["defence"])) == [one.key for one in compared] and len(compared) == 7
     trained = table[table["seeds"] > 0]
     assert set(trained["defence"]) == {"nothing", "dp-note", "dp-filter", "filter"}
