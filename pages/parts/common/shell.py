@@ -18,7 +18,7 @@ from streamlit.errors import StreamlitAPIException
 
 from pages.parts.access import gate, viewer
 from pages.parts.common import glossary, guess, page_files, phi_text, together
-from pages.parts.session import classroom, cleanup, delivery, owner, resources
+from pages.parts.session import classroom, cleanup, delivery, media, owner, resources
 
 ROOT = Path(__file__).resolve().parents[3]
 ICON = str(ROOT / "assets/icon.svg")
@@ -141,6 +141,7 @@ def page(title: str, question: str, *, icon: str | None = None, guesses: bool = 
     _stop_without_data()
     classroom.enter()
     delivery.follow_reconnections()
+    media.hide_addresses()
     name = next((name for name, label, _, _ in _PAGES if label == title), "home")
     together.begin(name, [entry[0] for entry in _PAGES])
     cleanup.start_thread(str(resources.data()), resources.every_workspace())
