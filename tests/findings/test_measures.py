@@ -13,14 +13,17 @@ from core.evaluation.stats.bootstrap import patient_weights
 from core.evaluation.stats.intervals import proportion_interval
 from core.findings.claim import Figure
 from core.findings.claims import chosen
+from core.findings.experiments import twelve
 from core.findings.judging import jointly
 from core.findings.measures.accounting import epsilon_for_batch, shard_noise
 from core.findings.measures.attacks import Side, auc, caught_at, difference, leakage, single
 from core.findings.measures.canaries import exposure_difference, planted_minus_left_out
 from core.findings.measures.prompts import clustered, design_effect, excess_by_style, style_of
 from core.findings.measures.rarity import rank_correlations_apart, unknown_codes
-from core.findings.measures.tables import metric_difference, perplexity_ratio
-from core.findings.stored_runs import Missing
+from core.findings.measures.tables import accuracy_difference, metric_difference, perplexity_ratio
+from core.findings.stored_runs import Missing, StoredRuns, with_shipped
+from core.runs.store import DEMO, Workspace
+from core.tasks.inference import TASK as INFERENCE
 from core.training.accounting.gaussian import epsilon
 
 
@@ -283,3 +286,19 @@ def test_the_reports_own_statistics_are_recomputed_from_its_table() -> None:
     found = stats.chi2_contingency([[256, 1_144], [5, 1_395]], correction=False)
     assert chi2.value == pytest.approx(found.statistic / 287.4) and chi2.low == chi2.high == chi2.value
     assert effect.value == pytest.approx(2 * (0.4418 - 0.0598), abs=1e-3)
+
+
+def test_the_interval_of_a_paired_difference_does_not_depend_on_the_seed(tmp_path):
+    """Its ends against those of other draws, by other code."""
+    runs = StoredRuns(with_shipped(Workspace(tmp_path, shared=(DEMO,))))
+    sides = []
+    for spec in (twelve(8.0), twelve(8.0).base_spec()):
+        rows = runs.run(spec).table("utility")
+        sides.append(rows[rows["task"] == INFERENCE].groupby("patient_id")[["correct", "trials"]].sum())
+    both = sides[0].join(sides[1], how="inner", rsuffix="_other")
+    n, values = len(both), both.to_numpy(dtype=float)
+    drawn = np.random.default_rng(123).multinomial(n, np.full(n, 1 / n), size=50_000) @ values
+    tail = stats.norm.sf(np.sqrt(n / (n - 1)) * stats.t.isf(0.025, n - 1))
+    ends = np.quantile(drawn[:, 0] / drawn[:, 1] - drawn[:, 2] / drawn[:, 3], [tail, 1 - tail])
+    found = accuracy_difference(runs, twelve(8.0), twelve(8.0).base_spec())
+    assert [found.low, found.high] == pytest.approx(ends, abs=0.0008)

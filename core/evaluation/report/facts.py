@@ -17,7 +17,7 @@ from typing import Any
 
 import pandas as pd
 
-from core.corpus.tables import Corpus
+from core.corpus.tables import Corpus, notes_by_patient
 from core.corpus.transforms.defences import defended
 from core.evaluation.guarantee.odds import mechanism_accuracy
 from core.evaluation.report.commands import audit_command, commands, report_command, versions
@@ -320,7 +320,7 @@ def _most_notes(corpus: Corpus, run: Run) -> int:
 
 
 def _most_of_one(notes: pd.DataFrame) -> int:
-    return int(notes.groupby("patient_id").size().max())
+    return int(notes_by_patient(notes).max())
 
 
 def _training_notes(corpus: Corpus, run: Run) -> pd.DataFrame:

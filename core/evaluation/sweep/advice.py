@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from core.corpus.tables import notes_by_patient
 from core.evaluation import registry
 from core.evaluation.guarantee.odds import patients_sentence
 from core.evaluation.report.commands import audit_command
@@ -65,8 +66,8 @@ def advise(workspace: Workspace, found: pd.DataFrame, limits: Limits) -> Recomme
 
 def promised_to_patients(workspace: Workspace, run: Run, runs: pd.DataFrame) -> list[str]:
     """What a run's ε per note promises to patients with the median and the most notes; why no ε per patient."""
-    training = workspace.corpus(run.spec.corpus, store=False).training_notes(run.note_cap)
-    notes = training.groupby("patient_id").size()
+    corpus = workspace.corpus(run.spec.corpus, store=False).without(run.spec.without)
+    notes = notes_by_patient(corpus.training_notes(run.note_cap))
     if notes.max() == 1:
         return ["Every patient has one note, so the promise also holds for patients."]
     assert run.privacy is not None  # a run with unit “note” is private

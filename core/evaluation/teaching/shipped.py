@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from core.attacks.membership.scores import LOSS
+from core.corpus.tables import notes_by_patient
 from core.evaluation.membership.units import units
 from core.evaluation.stats.roc import roc
 from core.evaluation.teaching.exercises import (
@@ -40,7 +41,7 @@ def of_shipped(workspace: Workspace) -> Exercises:
     plain, eight, one = (workspace.run(run_id) for run_id in (PLAIN, EIGHT, ONE))
     assert eight.privacy is not None and one.privacy is not None  # they are private
     notes = workspace.corpus(plain.spec.corpus).training_notes(plain.spec.note_cap)
-    counted = notes[notes["split"] == "member"].groupby("patient_id").size()
+    counted = notes_by_patient(notes)
     strict, loose = _accusation(plain, 0.01), _accusation(plain, 0.1)
     models = tuple(
         Model(

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.common.formatting import REPRODUCIBLE, delta_text, promised_text
-from core.corpus.tables import Corpus
+from core.corpus.tables import Corpus, notes_by_patient
 from core.runs.ledger.entries import Release
 from core.spec import Accountant, Unit
 from core.training.accounting.chosen_composition import Chosen, total_epsilon, total_patient_epsilon
@@ -200,7 +200,7 @@ def most_notes(releases: Sequence[Release], corpus: Corpus) -> int:
     limits = [release.most_notes for release in releases if release.unit == "note"]
     known = [limit for limit in limits if limit is not None]
     cap = max(known, default=1) if len(known) == len(limits) else len(corpus.notes)
-    return int(corpus.training_notes(max(1, cap)).groupby("patient_id").size().max())
+    return int(notes_by_patient(corpus.training_notes(max(1, cap))).max())
 
 
 def for_patient(releases: Sequence[Release], note: Promised, patient: Promised, notes: int) -> tuple[float, float]:

@@ -106,6 +106,7 @@ def _for_this_training(root: str, run_id: str) -> str:
 @resources.cached_data(max_entries=100, show_spinner="Counting the odds …")
 def _counted(root: str, run_id: str) -> tuple[str, pd.DataFrame]:
     """The promise of a private run for the patient with most notes (empty for unit patient), and the table of odds."""
+    from core.corpus.tables import notes_by_patient
     from core.evaluation.guarantee.odds import group_comparison, group_sentence, odds_table
 
     workspace = owner.workspace()
@@ -113,8 +114,8 @@ def _counted(root: str, run_id: str) -> tuple[str, pd.DataFrame]:
     mechanism, told = run.privacy, ""
     assert mechanism is not None  # called for private runs only
     if mechanism.unit == "note":
-        notes = workspace.corpus(run.spec.corpus, store=False).training_notes(run.note_cap)
-        most = int(notes.groupby("patient_id").size().max())
+        corpus = workspace.corpus(run.spec.corpus, store=False).without(run.spec.without)
+        most = int(notes_by_patient(corpus.training_notes(run.note_cap)).max())
         told = group_sentence(mechanism, most) + (f"\n\n{group_comparison(mechanism, most)}" if most > 1 else "")
     return told, odds_table(mechanism.epsilon(), mechanism.delta, mechanism)
 

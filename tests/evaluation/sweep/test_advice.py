@@ -1,0 +1,39 @@
+"""What a recommendation says about patients counts patients, not planted canaries."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from core.corpus.tables import notes_by_patient
+from core.evaluation.guarantee.odds import patients_sentence
+from core.evaluation.sweep.advice import promised_to_patients
+from core.runs.ledger.totals import most_notes
+from core.runs.store import DEMO, Workspace
+
+WITH_CANARIES = "gpt2-3f543abb3a65"  # `classroom-audit`: 301 members and 400 random canaries, half of them planted
+
+
+def test_the_notes_of_canaries_belong_to_no_patient():
+    who = ["P1"] * 2 + ["P2"] * 5 + ["C1"] * 64
+    notes = pd.DataFrame({"patient_id": who, "split": ["member"] * 7 + ["canary"] * 64})
+    assert notes_by_patient(notes).to_dict() == {"P1": 2, "P2": 5}
+    corpus = SimpleNamespace(notes=notes, training_notes=lambda cap: notes)
+    assert most_notes([SimpleNamespace(unit="note", most_notes=None)], corpus) == 5, "a canary of 64 copies is nobody"
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    return Workspace(tmp_path_factory.mktemp("empty"), shared=(DEMO,))
+
+
+def test_the_typical_patient_of_a_cohort_with_many_canaries_is_a_member(shipped: Workspace):
+    run = shipped.run(WITH_CANARIES)
+    assert run.privacy is not None
+    corpus = shipped.corpus(run.spec.corpus, store=False)
+    members = corpus.notes[corpus.notes["split"] == "member"].groupby("patient_id").size()
+    assert (len(members), members.median(), members.max()) == (301, 8, 37)
+    told, _ = promised_to_patients(shipped, run, pd.DataFrame({"unit": ["note", ""]}))
+    assert patients_sentence(run.privacy, 8, 37) in told and "notes (8) gets ε = 119," in told
