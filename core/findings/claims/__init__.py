@@ -10,6 +10,7 @@ from core.findings.claims.lehman import CLAIMS as LEHMAN
 from core.findings.claims.lehman_layers import CLAIMS as LEHMAN_LAYERS
 from core.findings.claims.mireshghallah import CLAIMS as MIRESHGHALLAH
 from core.findings.claims.mireshghallah_energies import CLAIMS as MIRESHGHALLAH_ENERGIES
+from core.findings.claims.mireshghallah_samples import CLAIMS as MIRESHGHALLAH_SAMPLES
 from core.findings.claims.privai import CLAIMS as PRIVAI
 from core.findings.claims.privai_attempts import CLAIMS as PRIVAI_ATTEMPTS
 
@@ -17,7 +18,7 @@ CLAIMS: tuple[Claim, ...] = (
     *(*JAGANNATHA, *JAGANNATHA_RARITY),
     *HOORY,
     *(*PRIVAI, *PRIVAI_ATTEMPTS),
-    *(*MIRESHGHALLAH, *MIRESHGHALLAH_ENERGIES),
+    *(*MIRESHGHALLAH, *MIRESHGHALLAH_ENERGIES, *MIRESHGHALLAH_SAMPLES),
     *(*LEHMAN, *LEHMAN_LAYERS),
 )
 

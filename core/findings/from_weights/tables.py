@@ -14,7 +14,7 @@ import pandas as pd
 
 from core.common.files import make_folder, replaced
 from core.demo.export import pack
-from core.findings.from_weights import energies, name_layers
+from core.findings.from_weights import energies, name_layers, samples
 from core.runs.run import Run
 from core.runs.store import Workspace
 
@@ -42,6 +42,7 @@ class Measurement:
 MEASUREMENTS: Mapping[str, Measurement] = {
     energies.NAME: Measurement(energies.COLUMNS, energies.energies, 600.0),
     name_layers.NAME: Measurement(name_layers.COLUMNS, name_layers.name_layers, 30.0),
+    samples.NAME: Measurement(samples.COLUMNS, samples.samples, 150.0),
 }
 
 

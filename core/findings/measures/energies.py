@@ -20,13 +20,17 @@ def energies_apart(runs: StoredRuns, spec: RunSpec, attack: str, one: int, other
     `EVERY_TOKEN` instead of a number of masks stands for the normalised energy.
     """
     rows = runs.measured(spec, NAME)
-    return difference(*(Side(scored(rows, attack, masks), attack) for masks in (one, other)))
+    sides = (Side(scored(rows[rows["masks"] == masks], attack), attack) for masks in (one, other))
+    return difference(*sides)
 
 
-def scored(rows: pd.DataFrame, attack: str, masks: int) -> pd.DataFrame:
-    """Scores of one attack by `masks` masks: the target's mean log p, for the ratio less that of the public base."""
-    chosen = rows[rows["masks"] == masks].astype({"score": float})
-    sides = {model: part.reset_index(drop=True) for model, part in chosen.groupby("model", sort=False)}
+def scored(rows: pd.DataFrame, attack: str) -> pd.DataFrame:
+    """Scores of one attack: the target's mean log p of each note, for the ratio less that of the public base.
+
+    `rows` has one row for each note and model, the notes in the same order for both models.
+    """
+    by_model = rows.astype({"score": float}).groupby("model", sort=False)
+    sides = {model: part.reset_index(drop=True) for model, part in by_model}
     target, base = sides["target"], sides["base"]
     if not target["note_id"].equals(base["note_id"]):
         raise ValueError("target and base have scored different notes")
