@@ -14,7 +14,7 @@ import pandas as pd
 
 from core.common.files import make_folder, replaced
 from core.demo.export import pack
-from core.findings.from_weights import energies, name_layers, samples
+from core.findings.from_weights import energies, name_layers, samples, unnamed_others
 from core.runs.run import Run
 from core.runs.store import Workspace
 
@@ -43,6 +43,7 @@ MEASUREMENTS: Mapping[str, Measurement] = {
     energies.NAME: Measurement(energies.COLUMNS, energies.energies, 600.0),
     name_layers.NAME: Measurement(name_layers.COLUMNS, name_layers.name_layers, 30.0),
     samples.NAME: Measurement(samples.COLUMNS, samples.samples, 150.0),
+    unnamed_others.NAME: Measurement(unnamed_others.COLUMNS, unnamed_others.unnamed_others, 300.0),
 }
 
 
