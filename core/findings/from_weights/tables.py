@@ -1,6 +1,6 @@
 """The list of these tables, where they are stored, and how a missing one is made.
 
-`measured/<run id>/<name>.parquet` of the data folder, or of a shared one.
+`measured/<run id>/<name, spaces as hyphens>.parquet` of the data folder, or of a shared one.
 """
 
 from __future__ import annotations
@@ -49,8 +49,12 @@ MEASUREMENTS: Mapping[str, Measurement] = {
 
 def file_of(run_id: str, name: str, workspace: Workspace) -> Path | None:
     """The file of a table that was made of this run, here or among the shipped ones."""
-    places = (root / FOLDER / run_id / f"{name}.parquet" for root in (workspace.root, *workspace.shared))
+    places = (_place(root, run_id, name) for root in (workspace.root, *workspace.shared))
     return next((place for place in places if place.is_file()), None)
+
+
+def _place(root: Path, run_id: str, name: str) -> Path:
+    return root / FOLDER / run_id / f"{name.replace(' ', '-')}.parquet"
 
 
 def make(run: Run, name: str, workspace: Workspace, report: Report) -> Path:
@@ -60,7 +64,8 @@ def make(run: Run, name: str, workspace: Workspace, report: Report) -> Path:
     check_attackable(run)
     wanted = MEASUREMENTS[name]
     frame = wanted.make(target_of(run, workspace), report)
-    path = make_folder(workspace.root / FOLDER / run.id) / f"{name}.parquet"
+    path = _place(workspace.root, run.id, name)
+    make_folder(path.parent)
     with replaced(path) as beside:
         frame[list(wanted.columns)].astype(dict(wanted.columns)).to_parquet(beside, index=False)
         pack(beside)
