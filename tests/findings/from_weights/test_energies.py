@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from core.attacks.registry import Target
 from core.corpus.synthetic.hospital import build
-from core.findings.from_weights import energies
+from core.findings.experiments import plain
+from core.findings.from_weights import energies, tables
 from core.findings.from_weights.energies import MASKS, means_by_masks, notes_of_every_patient
+from core.findings.stored_runs import StoredRuns, with_shipped
 from core.models.likelihood import note_losses, pseudo_log_likelihoods
+from core.pipeline.full_audit import target_of
+from core.runs.store import DEMO, Workspace
 from core.spec import CORPUS_PRESETS, ModelSpec, RunSpec
 from tests.tiny_models import tiny
 
@@ -41,3 +46,20 @@ def test_the_table_has_every_energy_of_two_notes_of_every_patient(monkeypatch) -
     expected = [found.mean() for found in pseudo_log_likelihoods(lms["base"], notes["text"].head(6).tolist())]
     np.testing.assert_allclose(one["score"], expected, atol=1e-5)
     assert one["note_id"].tolist() == notes["note_id"].head(6).tolist()
+
+
+@pytest.mark.slow
+def test_the_shipped_table_is_that_of_the_shipped_weights(tmp_path) -> None:
+    """The first notes of it, computed again."""
+    runs = StoredRuns(with_shipped(Workspace(tmp_path, shared=(DEMO,))))
+    run = runs.run(plain("distilbert"))
+    rows = runs.measured(run.spec, energies.NAME)
+    assert dict(rows.dtypes.astype(str)) == {**energies.COLUMNS} and len(rows) % (2 * (len(MASKS) + 1)) == 0
+    target = target_of(run, runs.workspace)
+    notes = notes_of_every_patient(target, energies.NOTES_A_PATIENT)
+    first = rows[(rows["model"] == "target") & (rows["masks"] == MASKS[2])]
+    assert first["note_id"].tolist() == notes["note_id"].tolist()
+    texts = notes["text"].head(energies._CHUNK).tolist()
+    again = -note_losses(target.lm, texts, mask_draws=MASKS[2], seed=run.spec.audit.seed)
+    np.testing.assert_allclose(first["score"].head(energies._CHUNK), again, atol=2e-4)
+    assert tables.file_of(run.id, "nothing", runs.workspace) is None
