@@ -122,5 +122,6 @@ def needed(claims: Iterable[Claim]) -> list[Need]:
         known = found.get(need.spec.run_id, Need(need.spec))
         attacks = tuple(dict.fromkeys((*known.audit, *need.audit)))
         shadows = max(known.shadows, need.shadows)
-        found[need.spec.run_id] = Need(need.spec, known.scores or need.scores, attacks, shadows)
+        measured = tuple(dict.fromkeys((*known.measured, *need.measured)))
+        found[need.spec.run_id] = Need(need.spec, known.scores or need.scores, attacks, shadows, measured)
     return list(found.values())

@@ -16,13 +16,15 @@ class Need:
         scores: Whether scores of single notes are read, or another table that runs with figures only lack.
         audit: Results of these attacks of the full audit.
         shadows: Number of shadow models that were trained as the run was (`core.pipeline.shadows`).
+        measured: Tables that are made from the run's weights (`core.findings.from_weights`).
     """
 
     spec: RunSpec
     scores: bool = False
     audit: tuple[str, ...] = ()
     shadows: int = 0
+    measured: tuple[str, ...] = ()
 
-    def without_shadows(self) -> Need:
-        """The same need of the run alone."""
+    def of_the_run(self) -> Need:
+        """The same need without what is made after the run and its audit."""
         return Need(self.spec, self.scores, self.audit)

@@ -14,6 +14,7 @@ from core.common.files import make_folder, replaced
 from core.common.folders import building, publish
 from core.demo.export import UNDER_WAY, copy_run, pack
 from core.findings.claim import Claim
+from core.findings.from_weights.tables import FOLDER, file_of
 from core.findings.judging import needed
 from core.findings.needs import Need
 from core.findings.stored_runs import SHIPPED, StoredRuns
@@ -26,20 +27,27 @@ def ship(claims: Iterable[Claim], workspace: Workspace, out: Path = SHIPPED) -> 
     """Copy the finished runs of the data folder that claims need and that are not shipped yet. Returns their ids.
 
     A run goes with its tables and without its weights, an audit with every attack that was made, and shadow models with
-    what they say of the notes, which is all that is kept of them.
+    what they say of the notes, which is all that is kept of them. Tables from a run's weights go also where the run is
+    shipped already.
     """
     here, shipped = StoredRuns(Workspace(workspace.root, shared=())), StoredRuns(Workspace(out, shared=(DEMO,)))
     shipping = []
     for need in needed(list(claims)):
-        if shipped.has(need) or not here.has(need):
+        if shipped.has(need):
             continue
-        run = here.run(need.spec)
-        _copy(run, out)
-        if need.audit:
-            _copy_audit(run, workspace, out)
-        if need.shadows:
-            _copy_shadows(need, here.workspace, out)
-        shipping.append(run.id)
+        if whole := here.has(need):
+            run = here.run(need.spec)
+            _copy(run, out)
+            if need.audit:
+                _copy_audit(run, workspace, out)
+            if need.shadows:
+                _copy_shadows(need, here.workspace, out)
+        elif shipped.has(need.of_the_run()):
+            run = shipped.run(need.spec)
+        else:
+            continue
+        if _copy_measured(need, run.id, workspace, out) or whole:
+            shipping.append(run.id)
     return list(dict.fromkeys(shipping))
 
 
@@ -67,6 +75,16 @@ def _copy_shadows(need: Need, here: Workspace, out: Path) -> None:
     for file in made(need.spec, here).values():
         with replaced(final / file.name) as unfinished:
             shutil.copyfile(file, unfinished)
+
+
+def _copy_measured(need: Need, run_id: str, workspace: Workspace, out: Path) -> bool:
+    """Copy the tables that were made from the run's weights in the data folder. Returns whether there were any."""
+    here = Workspace(workspace.root, shared=())
+    files = [file for name in need.measured if (file := file_of(run_id, name, here)) is not None]
+    for file in files:
+        with replaced(make_folder(out / FOLDER / run_id) / file.name) as unfinished:
+            shutil.copyfile(file, unfinished)
+    return bool(files)
 
 
 def _publish(copied: Path, final: Path) -> None:

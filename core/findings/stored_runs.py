@@ -10,6 +10,7 @@ import pandas as pd
 from core.attacks.membership.decision import LOSS
 from core.common.program import ASSETS
 from core.evaluation.stats.bootstrap import Interval
+from core.findings.from_weights.tables import file_of
 from core.findings.needs import Need
 from core.pipeline.shadows import made
 from core.runs.run import Run
@@ -48,11 +49,16 @@ class StoredRuns:
         if run is None or (need.scores and run.figures_only):
             return False
         done = {name for name, one in self.workspace.audit(run.id).outcomes().items() if one.state == "done"}
-        return done.issuperset(need.audit) and not self.shadows_missing(need)
+        return done.issuperset(need.audit) and not self.shadows_missing(need) and not self.unmeasured(need)
 
     def shadows_missing(self, need: Need) -> int:
         """How many of the shadow models that a claim needs are not there."""
         return max(0, need.shadows - len(made(need.spec, self.workspace))) if need.shadows else 0
+
+    def unmeasured(self, need: Need) -> list[str]:
+        """The tables from the run's weights that a claim needs and that are not there."""
+        run = self.find(need.spec)
+        return [name for name in need.measured if run is None or file_of(run.id, name, self.workspace) is None]
 
     def find(self, spec: RunSpec) -> Run | None:
         """The run of this spec, if there is one. Reads every run's spec once."""
@@ -97,6 +103,13 @@ class StoredRuns:
         if found.empty:
             raise Missing(f"the audit of run {spec.run_id} has no table {table}")
         return found
+
+    def measured(self, spec: RunSpec, table: str) -> pd.DataFrame:
+        """A table that was made from the run's weights. Raises Missing."""
+        file = file_of(self.run(spec).id, table, self.workspace)
+        if file is None:
+            raise Missing(f"of run {spec.run_id} the table “{table}” was not made")
+        return pd.read_parquet(file)
 
     def missing(self, needs: Sequence[Need]) -> list[Need]:
         """Those of the needs that are not there."""

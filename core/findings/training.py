@@ -1,7 +1,8 @@
 """`python -m core findings`: which runs a claim needs, training those that are missing, and the verdicts.
 
 Training goes through `core.demo.training`: a run that was interrupted goes on from its checkpoint, and two processes
-share the work. Shadow models are trained by `core.pipeline.shadows`, which keeps each that is finished.
+share the work. Shadow models are trained by `core.pipeline.shadows`, which keeps each that is finished. Tables that
+no attack writes come from a run's weights (`core.findings.from_weights`).
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from core.attacks.registry import no_report
 from core.demo.plan import Planned, estimated_seconds, training_seconds
 from core.demo.training import described, train_missing
 from core.demo.work_left import WorkLeft
 from core.findings.claim import Claim
+from core.findings.from_weights.tables import MEASUREMENTS, make
 from core.findings.judging import Finding, findings, needed
 from core.findings.measures.references import shadow_target
 from core.findings.needs import Need
@@ -33,15 +36,16 @@ Say = Callable[[str], None]
 class State:
     """One run that the claims need, and whether everything they read from it is there.
 
-    `seconds` estimates what is missing on one slow core: training and quick audit of the run, and its shadow models; 0
-    if all is there, and None for models from a hub, which are of any size. The estimate leaves out attacks of the full
-    audit.
+    `seconds` estimates what is missing on one slow core: training and quick audit of the run, its shadow models, and
+    tables from its weights; 0 if all is there, and None for models from a hub, which are of any size. The estimate
+    leaves out attacks of the full audit.
     """
 
     need: Need
     there: bool
     seconds: float | None
     shadows: int = 0  # shadow models that are missing
+    tables: tuple[str, ...] = ()  # from the run's weights, that are missing
 
 
 def states(claims: Sequence[Claim], runs: StoredRuns) -> list[State]:
@@ -51,10 +55,17 @@ def states(claims: Sequence[Claim], runs: StoredRuns) -> list[State]:
         there, shared = runs.has(need), folder_name(need.spec)
         shadows = 0 if shared in counted else runs.shadows_missing(need)
         counted |= {shared} if shadows else set()
-        seconds = 0.0 if runs.has(need.without_shadows()) else estimated_seconds(need.spec)
-        seconds += shadows * training_seconds(need.spec)
-        found.append(State(need, there, seconds if need.spec.model.shipped or there else None, shadows))
+        tables = tuple(runs.unmeasured(need))
+        seconds = estimated_seconds(need.spec) if _lacks_the_run(need, runs) else 0.0
+        seconds += shadows * training_seconds(need.spec) + sum(MEASUREMENTS[name].seconds for name in tables)
+        found.append(State(need, there, seconds if need.spec.model.shipped or there else None, shadows, tables))
     return found
+
+
+def _lacks_the_run(need: Need, runs: StoredRuns) -> bool:
+    """Whether the run has to be trained: it is not there, or lacks tables or the weights that others are made from."""
+    run = runs.find(need.spec)
+    return not runs.has(need.of_the_run()) or (run is not None and bool(runs.unmeasured(need)) and not run.has_model)
 
 
 def train(claims: Sequence[Claim], workspace: Workspace, say: Say) -> None:
@@ -67,7 +78,7 @@ def train(claims: Sequence[Claim], workspace: Workspace, say: Say) -> None:
     """
     here, runs = Workspace(workspace.root, shared=()), StoredRuns(workspace)
     missing = [one for one in states(claims, runs) if not one.there]
-    needs = [one.need for one in missing if not runs.has(one.need.without_shadows())]
+    needs = [one.need for one in missing if _lacks_the_run(one.need, runs)]
     rows = [Planned("findings", need.spec, False, _left(here, need)) for need in needs]
     shadows = [one for one in missing if one.shadows]
     left = WorkLeft([row.seconds for row in rows] + [one.shadows * training_seconds(one.need.spec) for one in shadows])
@@ -81,6 +92,7 @@ def train(claims: Sequence[Claim], workspace: Workspace, say: Say) -> None:
             if run is not None:
                 say(f"audit {number}/{len(attacked)} {run.id}: {', '.join(attacks) if attacks else 'all attacks'}")
                 audit(run, here, attacks=attacks, on_event=audit_lines(say))
+        _measure([one for one in missing if one.tables], workspace, say)
 
 
 def _left(here: Workspace, need: Need) -> float:
@@ -102,6 +114,17 @@ def _train_shadows(missing: Sequence[State], workspace: Workspace, left: WorkLef
             say(f"shadow model {number}/{total} of {run.id}, {left}")
             train_shadows(target, workspace, len(made(spec, workspace)) + 1)
             left.finish(seconds)
+
+
+def _measure(missing: Sequence[State], workspace: Workspace, say: Say) -> None:
+    """Make the tables that are missing from the weights of each run that is there. New ones stay here."""
+    for one in missing:
+        run = StoredRuns(workspace).find(one.need.spec)
+        if run is None:  # its training failed, or another process makes it
+            continue
+        for name in one.tables:
+            say(f"table “{name}” from the weights of {run.id}, about {MEASUREMENTS[name].seconds / 60:.0f} minutes")
+            make(run, name, workspace, no_report)
 
 
 def _attacks(needs: Sequence[Need]) -> list[tuple[RunSpec, list[str] | None]]:
@@ -135,6 +158,7 @@ def _missing(state: State) -> str:
     spec, attacks = state.need.spec, state.need.audit
     audit_text = f", {len(attacks)} results of the full audit" if attacks else ""
     audit_text += f", {state.shadows} shadow models" if state.shadows else ""
+    audit_text += f", {len(state.tables)} tables from its weights" if state.tables else ""
     minutes = "time unknown" if state.seconds is None else f"about {state.seconds / 60:.0f} minutes"
     return f"{spec.run_id} ({described(spec)}, seed {spec.training.seed}{audit_text}), {minutes}"
 
@@ -177,6 +201,7 @@ def _row(one: Finding, needs: Sequence[State]) -> dict[str, Any]:
                 "run": state.need.spec.run_id,
                 "there": state.there,
                 "shadow_models_missing": state.shadows,
+                "tables_missing": list(state.tables),
                 "seconds": None if state.seconds is None else round(state.seconds),
             }
             for state in needs

@@ -71,6 +71,27 @@ def masked_log_likelihoods(
     Source: Mireshghallah 2022, eq. 2. Draw k of sample i depends only on `seed`, k and i, so two models with the same
     tokenizer get the same masks and their ratio compares like with like.
     """
+    scored, of_sample = _drawn_log_likelihoods(lm, texts, mask_draws, seed, max_tokens)
+    return by_text(scored, np.repeat(of_sample, mask_draws), len(texts))
+
+
+def log_likelihoods_by_draw(
+    lm: LanguageModel, texts: Sequence[str], *, mask_draws: int, seed: int = 0, max_tokens: int = MAX_TOKENS
+) -> list[list[np.ndarray]]:
+    """`masked_log_likelihoods` with the masks kept apart: for each text one array for each of its `mask_draws` masks.
+
+    The first K masks are those that `masked_log_likelihoods` draws with `mask_draws=K` and the same seed, so the energy
+    by any smaller number of masks follows from them.
+    """
+    scored, of_sample = _drawn_log_likelihoods(lm, texts, mask_draws, seed, max_tokens)
+    draws = [by_text(scored[draw::mask_draws], of_sample, len(texts)) for draw in range(mask_draws)]
+    return [list(of_text) for of_text in zip(*draws, strict=True)]
+
+
+def _drawn_log_likelihoods(
+    lm: LanguageModel, texts: Sequence[str], mask_draws: int, seed: int, max_tokens: int
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Log p of the hidden tokens of each sample's masks in turn, and the text of each sample, (samples,)."""
     if lm.causal:
         raise ValueError("gpt2 hides no tokens: use token_log_likelihoods")
     samples = encode_samples(lm, texts, max_tokens)
@@ -81,8 +102,7 @@ def masked_log_likelihoods(
         for sample, ids in enumerate(samples.ids)
         for draw in range(mask_draws)
     ]
-    scored = _hidden_log_likelihoods(lm, rows, masks)
-    return by_text(scored, np.repeat(samples.note_index, mask_draws), len(texts))
+    return _hidden_log_likelihoods(lm, rows, masks), samples.note_index
 
 
 def pseudo_log_likelihoods(

@@ -9,6 +9,7 @@ from core.models import likelihood
 from core.models.encoding import encode_samples
 from core.models.likelihood import (
     log_likelihoods,
+    log_likelihoods_by_draw,
     masked_log_likelihoods,
     note_losses,
     perplexity,
@@ -55,6 +56,16 @@ def test_masked_scores_are_the_hidden_tokens_log_probabilities(masked):
                 logits = masked.model(input_ids=hidden, attention_mask=torch.ones_like(hidden)).logits[0]
             expected += logits.log_softmax(-1)[np.flatnonzero(mask), ids[mask]].tolist()
         np.testing.assert_allclose(found[number], expected, atol=1e-4)
+
+
+def test_the_first_masks_of_many_are_those_of_a_smaller_number(masked):
+    """Also of texts in several samples, whose masks are kept together by draw."""
+    found = log_likelihoods_by_draw(masked, TEXTS, mask_draws=3, seed=5, max_tokens=32)
+    assert max(map(len, encode_samples(masked, TEXTS[1:2], 32).ids)) == 32 and {len(draws) for draws in found} == {3}
+    for masks in (1, 2, 3):
+        together = masked_log_likelihoods(masked, TEXTS, mask_draws=masks, seed=5, max_tokens=32)
+        for draws, expected in zip(found, together, strict=True):
+            np.testing.assert_allclose(np.sort(np.concatenate(draws[:masks])), np.sort(expected), atol=1e-4)
 
 
 def test_note_losses_and_perplexity_are_means_over_tokens(any_model):

@@ -29,6 +29,11 @@ def train_half(labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return half
 
 
+def learning_half(target: Target, seen: np.ndarray) -> np.ndarray:
+    """The patients that the regression is fitted on, by which of them were seen: bool (n,)."""
+    return train_half(seen, np.random.default_rng([target.spec.audit.seed, _STREAM]))
+
+
 def regression_scores(features: np.ndarray, labels: np.ndarray, train: np.ndarray) -> np.ndarray:
     """Log-odds of “seen” for every row outside `train`: features (n, width), labels and train bool (n,).
 
@@ -51,7 +56,7 @@ def name_seen(target: Target, report: Report = no_report) -> Tables:
     """Rows of the probe for the half that was not fitted on; `label` is true for members."""
     asked = identities(target)
     seen = asked.members
-    train = train_half(seen, np.random.default_rng([target.spec.audit.seed, _STREAM]))
+    train = learning_half(target, seen)
     evaluated = asked.patients[~train]
     frames = []
     for done, (role, lm) in enumerate(models_of(target)):

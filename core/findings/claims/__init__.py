@@ -7,7 +7,10 @@ from core.findings.claims.hoory import CLAIMS as HOORY
 from core.findings.claims.jagannatha import CLAIMS as JAGANNATHA
 from core.findings.claims.jagannatha_rarity import CLAIMS as JAGANNATHA_RARITY
 from core.findings.claims.lehman import CLAIMS as LEHMAN
+from core.findings.claims.lehman_layers import CLAIMS as LEHMAN_LAYERS
 from core.findings.claims.mireshghallah import CLAIMS as MIRESHGHALLAH
+from core.findings.claims.mireshghallah_energies import CLAIMS as MIRESHGHALLAH_ENERGIES
+from core.findings.claims.mireshghallah_samples import CLAIMS as MIRESHGHALLAH_SAMPLES
 from core.findings.claims.privai import CLAIMS as PRIVAI
 from core.findings.claims.privai_attempts import CLAIMS as PRIVAI_ATTEMPTS
 
@@ -15,8 +18,8 @@ CLAIMS: tuple[Claim, ...] = (
     *(*JAGANNATHA, *JAGANNATHA_RARITY),
     *HOORY,
     *(*PRIVAI, *PRIVAI_ATTEMPTS),
-    *MIRESHGHALLAH,
-    *LEHMAN,
+    *(*MIRESHGHALLAH, *MIRESHGHALLAH_ENERGIES, *MIRESHGHALLAH_SAMPLES),
+    *(*LEHMAN, *LEHMAN_LAYERS),
 )
 
 

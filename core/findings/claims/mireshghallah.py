@@ -202,7 +202,7 @@ CLAIMS = (
         rule=Above(),
         needs=tuple(_need(kind, LOSS, DOMAIN) for kind in KINDS),
         sizes=CLASSROOM,
-        differs="Short is up to the median length of the notes, not 10 to 20 tokens. " + SYNTHETIC,
+        differs="Short is up to the median length of the notes, not 10 to 20 tokens, which M-c15 has. " + SYNTHETIC,
         page="membership",
     ),
     Claim(
@@ -286,8 +286,8 @@ CLAIMS = (
         page="membership",
         why={
             "does not hold": "Here the notes of both sides have names, and a member's name is known to the model while "
-            "another patient's is not (L-c7), which may help the attack. Names in members' notes alone, as in the "
-            "paper, are not tested here."
+            "another patient's is not (L-c7), which may help the attack. M-c17 asks about names in members' notes "
+            "alone, as in the paper."
         },
     ),
     Claim(
@@ -303,7 +303,10 @@ CLAIMS = (
         needs=(_need("distilbert", _NORMALISED, _BY_ENERGY),),
         sizes="about 200 notes of 15 patients of `classroom`",
         differs=f"The public base model is the reference. {FEW} {SYNTHETIC}",
-        why={"cannot tell": "Only 15 patients are scored in this way, because it takes a pass for each token."},
+        why={
+            "cannot tell": "Only 15 patients are scored in this way, because it takes a pass for each token. "
+            "M-c14 asks the same about every patient."
+        },
         page="membership",
     ),
     Claim(
