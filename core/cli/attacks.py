@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from core.attacks.prompts import AttackPrompt
+    from core.corpus.tables import Corpus
     from core.runs.run import Run
     from core.runs.store import Workspace
 
@@ -53,7 +54,7 @@ def extract(
         for arm, loaded in models.items():
             say(f"{found.id}: prompting {'the model' if arm == 'run' else 'the public base model, the control'}")
             tables[arm] = attack(loaded(), corpus, index, audit, prompts=chosen, greedy=greedy)
-        _tell(found.id, corpus.patients, tables, as_json=as_json)
+        _tell(found.id, corpus, tables, as_json=as_json)
 
 
 def _prompts(texts: list[str] | None, path: Path | None) -> tuple[AttackPrompt, ...]:
@@ -67,21 +68,19 @@ def _prompts(texts: list[str] | None, path: Path | None) -> tuple[AttackPrompt, 
     return own_prompts(texts) if texts else PROMPTS
 
 
-def _tell(
-    run_id: str, patients: pd.DataFrame, tables: dict[str, tuple[pd.DataFrame, pd.DataFrame]], *, as_json: bool
-) -> None:
+def _tell(run_id: str, corpus: Corpus, tables: dict[str, tuple[pd.DataFrame, pd.DataFrame]], *, as_json: bool) -> None:
     """Print shares of patients by field and arm; the JSON also has every value once, and when the first was found."""
     import pandas as pd
 
     from core.evaluation.memorisation.extraction import by_field, distinct_values, first_leaks
 
     generations, hits = tables["run"]
-    fields = by_field(hits, patients)
+    fields = by_field(hits, corpus)
     if "base" in tables:
-        control = by_field(tables["base"][1], patients)
+        control = by_field(tables["base"][1], corpus)
         fields = pd.concat([fields, control[control["arm"] == "run"].assign(arm="base")], ignore_index=True)
     values = distinct_values(generations, hits)
-    first = first_leaks(generations, hits, patients)
+    first = first_leaks(generations, hits, corpus)
     leaked = first[first["leaked"]].groupby("split").size().to_dict()
     out: dict[str, Any] = {
         "run": run_id,

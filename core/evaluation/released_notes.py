@@ -13,6 +13,7 @@ import pandas as pd
 from scipy import stats
 from sklearn.feature_extraction.text import CountVectorizer
 
+from core.corpus.tables import Corpus
 from core.evaluation.stats.bootstrap import (
     Interval,
     patient_bootstrap,
@@ -22,7 +23,7 @@ from core.evaluation.stats.bootstrap import (
 )
 from core.evaluation.stats.boundary_intervals import auc_interval, share_interval
 from core.evaluation.stats.intervals import proportion_interval
-from core.evaluation.summary import METRIC_COLUMNS, Row
+from core.evaluation.summary import METRIC_COLUMNS, Row, searchable
 from core.evaluation.utility.distance import area_interval
 from core.evaluation.utility.sentences import fitting
 from core.phi.fields import DIRECT
@@ -40,15 +41,16 @@ def _row(figure: str, arm: str, found: Interval, n: int, note: str) -> Row:
     return Row(figure, arm, found.value, found.low, found.high, n, note)
 
 
-def named(hits: pd.DataFrame, patients: pd.DataFrame, texts: int) -> list[Row]:
+def named(hits: pd.DataFrame, corpus: Corpus, texts: int) -> list[Row]:
     """Whose direct identifiers the texts hold, and in how many texts there is one that belongs to nobody.
 
     Args:
         hits: of the texts, as from `core.attacks.memorisation.extraction.value_hits`.
-        patients: the cohort's, with patient_id and split.
+        corpus: the cohort; patients without a direct identifier that can be searched for are not counted.
         texts: how many there are.
     """
     direct = hits[hits["field"].isin(DIRECT)]
+    patients = corpus.patients[searchable(corpus, DIRECT)]
     found = []
     for arm, split in (("members", "member"), ("held out", "heldout")):
         ids = set(patients.loc[patients["split"] == split, "patient_id"])

@@ -78,7 +78,7 @@ def released_notes(
     from core.attacks.memorisation.extraction import index_of, value_hits
 
     generations = pd.DataFrame({"generation_id": range(len(texts)), "prompt": "", "text": texts})
-    found = figures.named(value_hits(generations, index_of(corpus)), corpus.patients, len(texts))
+    found = figures.named(value_hits(generations, index_of(corpus)), corpus, len(texts))
     judged = _judged(corpus, run.note_cap, run.spec.audit.seed)
     tell("comparing with notes", 0, 1)
     found += figures.nearest(texts, judged[judged["member"]], judged[~judged["member"]], seed=run.spec.audit.seed)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from core.corpus.tables import Corpus
 from core.evaluation import released_notes
 from core.evaluation.released_notes import (
     RESAMPLES,
@@ -130,7 +131,7 @@ def test_names_count_patients_and_phantoms_count_texts():
     )
     hits.loc[len(hits)] = [3, "diagnosis", "M2"]  # a health detail identifies nobody
     patients = pd.DataFrame({"patient_id": ["M1", "M2", "H1", "H2"], "split": ["member"] * 2 + ["heldout"] * 2})
-    members, heldout, phantom = named(hits, patients, texts=8)
+    members, heldout, phantom = named(hits, Corpus(None, patients, pd.DataFrame(), pd.DataFrame()), texts=8)
     assert (members.value, members.n) == (0.5, 2) and (heldout.value, heldout.n) == (0.5, 2)
     assert (phantom.value, phantom.n) == (1 / 8, 8) and phantom.low < 1 / 8 < phantom.high
 

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from core.corpus.tables import Corpus
 from core.evaluation.stats.intervals import proportion_interval
+from core.evaluation.summary import pools, searchable
 from core.phi.fields import DIRECT, FIELDS
 
 SPLITS = ("member", "heldout")
@@ -86,8 +88,10 @@ def _severity(kind: str) -> int:
     return {"leak": 0, "linked leak": 1}.get(kind, 2)
 
 
-def by_field(hits: pd.DataFrame, patients: pd.DataFrame) -> pd.DataFrame:
+def by_field(hits: pd.DataFrame, corpus: Corpus) -> pd.DataFrame:
     """Patients for whom each searchable field was written, members and held-out patients alike, with Wilson intervals.
+
+    The pool of a field are the patients whose value can be searched for: in an imported cohort not everybody's can.
 
     A direct identifier counts by itself, a health detail only beside the patient's identity (docs/methods/metrics.md,
     "Which hits count"). Hits by the old rule, and hits that belong to no patient, do not count.
@@ -95,16 +99,19 @@ def by_field(hits: pd.DataFrame, patients: pd.DataFrame) -> pd.DataFrame:
     ours = hits[(hits["rule"] == "value") & hits["patient_id"].notna()]
     rows = []
     for field in SEARCHED:
+        size = pools(corpus, [field])
         for split, arm in _ARMS.items():
             found = ours[(ours["field"] == field) & (ours["split"] == split)]
-            pool, named = int((patients["split"] == split).sum()), int(found["patient_id"].nunique())
+            pool, named = size[arm], int(found["patient_id"].nunique())
             low, high = proportion_interval(named, pool) if pool else (np.nan, np.nan)
             rows.append((field, arm, named, pool, named / pool if pool else np.nan, low, high, len(found)))
     return pd.DataFrame(rows, columns=list(FIELD_COLUMNS)).astype(FIELD_COLUMNS)
 
 
-def first_leaks(generations: pd.DataFrame, hits: pd.DataFrame, patients: pd.DataFrame) -> pd.DataFrame:
+def first_leaks(generations: pd.DataFrame, hits: pd.DataFrame, corpus: Corpus) -> pd.DataFrame:
     """Number of samples until a direct identifier of each member and held-out patient was first written.
+
+    Patients without a direct identifier that can be searched for (in imported cohorts) have no row.
 
     `samples` counts in the order of `sample_numbers`. If `leaked` is false, it is the number of all samples and the
     true number is larger (censored); all patients were observed equally long.
@@ -112,6 +119,7 @@ def first_leaks(generations: pd.DataFrame, hits: pd.DataFrame, patients: pd.Data
     numbers = sample_numbers(generations)
     ours = hits[(hits["rule"] == "value") & hits["field"].isin(DIRECT)]
     first = ours["generation_id"].map(numbers).groupby(ours["patient_id"]).min()
+    patients = corpus.patients[searchable(corpus, DIRECT)]
     judged = patients[patients["split"].isin(SPLITS)][["patient_id", "split"]]
     seen = judged["patient_id"].map(first)
     frame = judged.assign(samples=seen.fillna(len(generations)), leaked=seen.notna())

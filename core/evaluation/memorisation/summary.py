@@ -21,7 +21,7 @@ from core.runs.tables import SCHEMAS
 
 
 def _fields(audited: Audited) -> pd.DataFrame:
-    return by_field(audited.run.table("hits"), audited.corpus.patients)
+    return by_field(audited.run.table("hits"), audited.corpus)
 
 
 def _recall(audited: Audited) -> pd.DataFrame:
@@ -101,7 +101,7 @@ def stored_bounds(run: Run, audit: StoredAudit) -> pd.DataFrame:
 
 
 MEMORISATION: tuple[Summary, ...] = (
-    Summary("extraction_fields", FIELD_COLUMNS, (), _fields),
+    Summary("extraction_fields", FIELD_COLUMNS, (), _fields, version_imported=2),
     Summary("extraction_recall", RECALL_COLUMNS, ("ranking",), _recall),
     Summary("tries", TRIES_COLUMNS, ("discoverable",), _tries),
     Summary("unlearned", UNLEARNED_COLUMNS, ("unlearning_standing",), _unlearned),

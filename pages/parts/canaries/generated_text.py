@@ -26,9 +26,9 @@ ARM_NAMES = (("run", "training patients"), ("heldout", "held-out patients (contr
 @resources.cached_data(max_entries=60, show_spinner=False)
 def first_leak_tables(folder: str, finished: float | None, _run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
     """A run's leak curve, and every distinct value of a patient that it wrote."""
-    patients = owner.workspace().corpus(_run.spec.corpus, store=False).patients
+    corpus = owner.workspace().corpus(_run.spec.corpus, store=False).without(_run.spec.without)
     generations, hits = _run.table("generations"), _run.table("hits")
-    curve = leak_curve(first_leaks(generations, hits, patients), len(generations))
+    curve = leak_curve(first_leaks(generations, hits, corpus), len(generations))
     return curve, distinct_values(generations, hits)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from core.corpus.tables import Corpus
 from core.evaluation.memorisation.extraction import (
     by_field,
     distinct_values,
@@ -16,10 +19,13 @@ from core.evaluation.memorisation.extraction import (
     sample_numbers,
 )
 from core.evaluation.stats.intervals import proportion_interval
+from core.phi.fields import FIELDS
+from core.spec import CorpusSpec
 
 PATIENTS = pd.DataFrame(
     {"patient_id": ["A", "B", "C", "X", "Y", "Z"], "split": ["member"] * 3 + ["heldout"] * 2 + ["population"]}
 )
+COHORT = Corpus(spec=None, patients=PATIENTS, notes=pd.DataFrame(), canaries=pd.DataFrame())
 # Two prompts with three samples each; the table holds one prompt after the other.
 GENERATIONS = pd.DataFrame(
     {
@@ -76,7 +82,7 @@ def test_a_value_is_listed_once_with_how_often_and_when():
 
 
 def test_fields_count_patients_not_hits():
-    found = by_field(HITS, PATIENTS).set_index(["field", "arm"])
+    found = by_field(HITS, COHORT).set_index(["field", "arm"])
     own = found.loc[("full_name", "run")]
     assert (own["patients"], own["pool"], own["hits"]) == (2, 3, 4) and own["share"] == pytest.approx(2 / 3)
     assert (own["low"], own["high"]) == pytest.approx(proportion_interval(2, 3))
@@ -85,14 +91,37 @@ def test_fields_count_patients_not_hits():
     assert {field for field, _ in found.index}.isdisjoint({"blood_pressure", "height", "weight"})
 
 
+def imported(names: dict[str, str]) -> Corpus:
+    """The cohort as if imported: these patients have a full name, and nobody has any other value."""
+    patients = PATIENTS.assign(**{field.name: None for field in FIELDS})
+    return replace(
+        COHORT,
+        spec=CorpusSpec(imported="0" * 16),
+        patients=patients.assign(full_name=patients["patient_id"].map(names)),
+    )
+
+
+def test_of_imported_patients_only_those_with_a_known_value_count():
+    """A and X have a name; B's single word and the values that nobody has cannot be searched for."""
+    known = imported({"A": "Ann Arbor", "B": "Bea", "X": "Xan Exeter"})
+    fields = by_field(HITS[HITS["patient_id"].isin(["A", "X"])], known).set_index(["field", "arm"])
+    assert fields.loc[("full_name", "run"), ["patients", "pool"]].tolist() == [1, 1]
+    assert fields.loc[("full_name", "heldout"), ["patients", "pool"]].tolist() == [1, 1]
+    assert fields.loc[("ssn", "run"), "pool"] == 0 and np.isnan(fields.loc[("ssn", "run"), "share"])
+    first = first_leaks(GENERATIONS, HITS, known)
+    assert first["patient_id"].tolist() == ["A", "X"]
+    assert leak_curve(first, 6).groupby("arm")["share"].last().to_dict() == {"heldout": 1.0, "run": 1.0}
+    assert leak_curve(first_leaks(GENERATIONS, HITS, imported({})), 6).empty, "nothing was measured"
+
+
 def test_samples_until_the_first_leak_are_censored_where_none_came():
-    found = first_leaks(GENERATIONS, HITS, PATIENTS).set_index("patient_id")
+    found = first_leaks(GENERATIONS, HITS, COHORT).set_index("patient_id")
     assert found["samples"].to_dict() == {"A": 4, "B": 2, "C": 6, "X": 6, "Y": 6}
     assert found["leaked"].to_dict() == {"A": True, "B": True, "C": False, "X": True, "Y": False}
 
 
 def test_the_curve_ends_at_the_shares_of_all_samples():
-    curve = leak_curve(first_leaks(GENERATIONS, HITS, PATIENTS), 6)
+    curve = leak_curve(first_leaks(GENERATIONS, HITS, COHORT), 6)
     own = curve[curve["arm"] == "run"].set_index("samples")["share"]
     assert own.loc[1] == 0 and own.loc[2] == pytest.approx(1 / 3) and own.loc[6] == pytest.approx(2 / 3)
     assert own.is_monotonic_increasing
