@@ -82,6 +82,17 @@ def setting_of(run: Run) -> Setting | None:
     return None if sigma is None else Setting(sigma, training.epochs, training.batch_size)
 
 
+def notes_of(run: Run) -> int:
+    """Units that a private run was trained on, B/q: its cohort's setting names a number before the split and the cap.
+
+    Raises:
+        ValueError: The run is not private.
+    """
+    if run.privacy is None:
+        raise ValueError(f"run {run.id} is not private, so it has no sample rate")
+    return round(run.spec.training.batch_size / run.privacy.sample_rate)
+
+
 def grid_of(runs: Iterable[Run]) -> tuple[Setting, list[Run]] | None:
     """The largest grid among runs of one cohort, model, unit and audit: its centre and its runs. None if there is none.
 
@@ -114,7 +125,7 @@ def budget(centre: Setting, *, notes: int, delta: float) -> pd.DataFrame:
             one = panel.at(centre, float(factor))
             if one.batch > notes:
                 continue
-            steps = max(1, round(one.epochs * notes / one.batch))
+            steps = max(1, math.ceil(one.epochs * notes / one.batch - 1e-9))
             epsilon, _ = epsilon_with_method(
                 noise_multiplier=one.sigma, sample_rate=one.batch / notes, steps=steps, delta=delta, accountant="prv"
             )

@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 
 from core.demo.plan import GRID, grid_spec
-from core.evaluation.sweep.noise_grid import PANELS, Setting, budget, grid_of, measured
+from core.evaluation.sweep.noise_grid import PANELS, Setting, budget, grid_of, measured, notes_of
 from core.runs.queries import settings
+from core.runs.run import Run
+from core.runs.store import DEMO
 from tests.evaluation.sweep.test_sweeps import run
 
 CENTRE = (1.0, 8, 256)
@@ -46,6 +48,17 @@ def test_epsilon_along_the_panels() -> None:
     assert lines["scaled"].loc[1_024] > 0.7 * lines["scaled"].loc[256], "nearly flat where σ is at least 1"
     at_centre = [line.loc[x] for line, x in zip(lines.values(), (1.0, 8, 256, 256), strict=True)]
     assert at_centre == pytest.approx([at_centre[0]] * 4), "the lines meet at the centre"
+
+
+def test_the_line_meets_the_run_at_the_centre() -> None:
+    """A hospital of about 3,000 notes has 2,925 after the split, and ε counts a last, partial step of an epoch."""
+    made = Run.open(DEMO / "runs" / "gpt2-2be987fac6e6")
+    assert made.privacy is not None and notes_of(made) == 2_925 != made.spec.corpus.training_notes
+    training = made.spec.training
+    centre = Setting(made.privacy.noise_multiplier, training.epochs, training.batch_size)
+    table = budget(centre, notes=notes_of(made), delta=made.privacy.delta)
+    found = table[(table["panel"] == "noise") & (table["x"] == centre.sigma)]["epsilon"].item()
+    assert found == pytest.approx(made.privacy.epsilon(), rel=1e-9)
 
 
 def test_the_figure_of_a_setting_is_the_mean_over_its_seeds_and_the_centre_is_in_every_panel() -> None:

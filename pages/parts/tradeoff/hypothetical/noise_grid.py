@@ -8,7 +8,7 @@ import streamlit as st
 from plotly.subplots import make_subplots
 
 from core.evaluation.registry import figure as figure_of
-from core.evaluation.sweep.noise_grid import PANELS, Setting, budget, grid_of, measured
+from core.evaluation.sweep.noise_grid import PANELS, Setting, budget, grid_of, measured, notes_of, setting_of
 from core.evaluation.sweep.sweeps import Sweep
 from core.runs.run import Run
 from pages.parts.common import chart_style
@@ -33,7 +33,8 @@ def show(sweep: Sweep) -> None:
     centre, runs = found
     metric = METRICS.get(sweep.model.kind, OTHERWISE)
     name, delta = figure_of(metric).label, runs[0].spec.privacy.delta
-    spent = _budget(centre.sigma, centre.epochs, centre.batch, sweep.corpus.training_notes, delta)
+    notes = notes_of(next(run for run in runs if setting_of(run) == centre))
+    spent = _budget(centre.sigma, centre.epochs, centre.batch, notes, delta)
     useful = _measured(str(owner.workspace().root), tuple(run.id for run in runs), centre, metric, runs)
     st.header("What do noise, epochs and batch size do?", anchor=False)
     st.markdown(
