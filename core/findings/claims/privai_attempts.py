@@ -101,8 +101,8 @@ CLAIMS = (
         "canary is ranked first: 15 points are its own by definition. " + FEW,
         why={
             "does not hold": "About 26 points of the score are there without any leak. 15 of them are canaries that "
-            "count as extracted because the prompt contains them, and 11 are notes called members: the attack calls "
-            "55 % of the members' notes so, and 52 % of the notes that the model never read (3,000 notes, ε = 8)."
+            "count as extracted because the prompt contains them, and 10 are notes called members: the attack calls "
+            "52 % of the notes that the model never read so, and 55 % of the members' (3,000 notes, ε = 8)."
         },
         page="canaries",
     ),
@@ -119,7 +119,7 @@ CLAIMS = (
         sizes="256 and 5 of 1,400 attempts each, as printed",
         differs="Wilson's interval instead of a normal one, which fails for 5 of 1,400. The margin of 10 % is ours.",
         why={
-            "does not hold": "Those of the model without privacy are right up to 3 %, although they are around 17.79 "
+            "does not hold": "Those of the model without privacy are right up to 3.5 %, although they are around 17.79 "
             "% and not around the 18.29 % of its own counts. At ε = 10 the normal interval is wrong: 5 of 1,400 "
             "leave 0.15 to 0.83 %."
         },
