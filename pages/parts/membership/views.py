@@ -13,6 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.attacks.membership.decision import OWN_THRESHOLDS
 from core.attacks.membership.shadow_models import ACCUSED as SHADOWS_ACCUSE
+from core.common.formatting import promised_text
 from core.evaluation.membership.curve import Caught, Ceiling, caught, ceiling_for, steps
 from core.evaluation.membership.lira_stability import stability_sentences
 from core.evaluation.membership.overlap import Overlap
@@ -107,10 +108,7 @@ def roc_view(choice: Choice) -> None:
                 "Canaries can do so."
             )
         if ceiling.group > 1:
-            st.markdown(
-                f"“{name}” has an ε per note. For a patient with {ceiling.group} notes this means "
-                f"ε = {ceiling.epsilon:.3g}{'' if ceiling.delta < 1 else ', and δ above 1: no guarantee at all'}."
-            )
+            st.markdown(_for_a_patient(name, ceiling))
     caption_public_noise(choice.runs)
     data_table(
         pd.concat([table.assign(run=name, attack=attack) for (_, name, attack), table in curves.items()]),
@@ -118,6 +116,15 @@ def roc_view(choice: Choice) -> None:
     )
     data_table(rates, name="membership-at-rates", label="Caught at 10\u00a0%, 1\u00a0% and 0.1\u00a0% accused")
     how("roc")
+
+
+def _for_a_patient(name: str, ceiling: Ceiling) -> str:
+    """What an ε per note guarantees a patient with several notes."""
+    epsilon = "∞" if math.isinf(ceiling.epsilon) else promised_text(ceiling.epsilon)
+    return (
+        f"“{name}” has an ε per note. For a patient with {ceiling.group} notes this means "
+        f"ε = {epsilon}{'' if ceiling.delta < 1 else ', and δ above 1: no guarantee at all'}."
+    )
 
 
 def _fewer_accused(rates: pd.DataFrame, name: str, attack: str) -> str:
