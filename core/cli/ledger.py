@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +12,7 @@ import typer
 from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences
 from core.cli.release import Terms, release_run, release_vocabulary
 from core.cli.settings import stored_corpus
-from core.common.formatting import proved_text
+from core.common.formatting import promised_text, proved_text
 
 if TYPE_CHECKING:
     from core.runs.ledger.choice import Choice
@@ -199,10 +200,14 @@ def _entry(release: Release) -> dict[str, Any]:
     return {**entry, "unit": release.unit, "epsilon": release.epsilon(), "chosen": chosen}
 
 
+def _promise(epsilon: float) -> str:
+    return "∞" if math.isinf(epsilon) else promised_text(epsilon)
+
+
 def _text(cohort: dict[str, Any]) -> str:
     lines = [f"Cohort {cohort['cohort']} ({cohort['patients']:,} patients): {len(cohort['releases'])} released"]
     for one in cohort["releases"]:
-        promise = f"ε = {one['epsilon']:.4g} per {one['unit']}" if one["unit"] else "no privacy: ε = ∞"
+        promise = f"ε = {_promise(one['epsilon'])} per {one['unit']}" if one["unit"] else "no privacy: ε = ∞"
         chosen = f" ({one['chosen']})" if one["chosen"] else ""
         lines.append(f"  {one['number']}. {one['kind']} {one['name']}, {promise}{chosen}; {one['reason']}")
     both = all(total["releases"] for total in cohort["totals"].values())
@@ -211,8 +216,8 @@ def _text(cohort: dict[str, Any]) -> str:
             continue
         what = f"what was released per {unit}" if both else f"per {unit}"
         lines.append(
-            f"  {what}, together: ε = {total['epsilon']:.4g} at δ = {total['delta']:g} "
-            f"({total['accounting']}; the sum of the single ε is {total['sum_of_epsilons']:.4g})"
+            f"  {what}, together: ε = {_promise(total['epsilon'])} at δ = {total['delta']:g} "
+            f"({total['accounting']}; the sum of the single ε is {_promise(total['sum_of_epsilons'])})"
         )
         lines += [f"    {reason}" for reason in total["reasons"]]
         if "left" in total:

@@ -66,7 +66,7 @@ def rebuild(folder: Path, workspace: Workspace) -> None:
         raise RunBroken(f"its file {broken[0]} is damaged as well")
     control = None
     if not spec.is_base:
-        base = workspace.run(spec.base_spec().run_id)
+        base = workspace.control(spec)  # an older version may have given it another name
         _trusted(base.id, {file: told for file, told in run_problems(base.folder).items() if file not in DERIVED})
         control = control_tables(base)
     cohort = workspace.corpus_folder(spec.corpus)

@@ -10,6 +10,7 @@ import shutil
 import pytest
 
 from core.__main__ import main
+from core.cli import ledger as ledger_command
 from core.runs.ledger.entries import Ledger, Vocabulary
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS
@@ -209,3 +210,23 @@ def test_a_private_run_with_a_public_seed_is_not_released(smoke_workspace, smoke
     told = refused(capsys, "--release", smoke_specs["dp"].run_id, "--reason", "x", "--yes", "--data", tmp_path / "data")
     assert "public seed" in told and "reproducible: ε is shown, not promised" in told and "--secret-noise" in told
     assert not (tmp_path / "data" / "ledger").exists()
+
+
+def test_a_promise_is_rounded_up_as_on_the_page():
+    release = {"number": 1, "kind": "run", "name": "x", "unit": "note", "chosen": None, "reason": "r"}
+    total = {"releases": 2, "reasons": [], "delta": 1e-5, "accounting": "composed"}
+    told = ledger_command._text(
+        {
+            "cohort": "c",
+            "patients": 8,
+            "releases": [{**release, "epsilon": 10.00049}],
+            "totals": {
+                "note": {**total, "epsilon": 123.44, "sum_of_epsilons": 20.02},
+                "patient": {**total, "epsilon": math.inf, "sum_of_epsilons": math.inf},
+            },
+            "together": [],
+        }
+    )
+    assert "ε = 10.1 per note" in told
+    assert "ε = 124 at" in told and "single ε is 20.1)" in told
+    assert "ε = ∞ at" in told and "single ε is ∞)" in told

@@ -89,7 +89,9 @@ def _total(found: dict, unit: str, budget: float) -> None:
     if math.isinf(total.epsilon):
         sentence = f"Nothing is left of the budget ε = {setting_text(budget)}."
         if total.releases:
-            sentence += f" The private releases alone, with secret noise, would total {total.if_independent:.3g}."
+            sentence += (
+                f" The private releases alone, with secret noise, would total {promised_text(total.if_independent)}."
+            )
         st.caption(sentence)
         return
     over, others = total.epsilon > budget, next(other for other in UNITS if other != unit)

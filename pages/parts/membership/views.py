@@ -109,11 +109,7 @@ def roc_view(choice: Choice) -> None:
                 "Canaries page can do so."
             )
         if ceiling.group > 1:
-            st.markdown(
-                f"“{name}” has an ε per note. For a patient with {ceiling.group} notes this means "
-                f"ε = {promised_text(ceiling.epsilon)}"
-                f"{'' if ceiling.delta < 1 else ', and δ above 1: no guarantee at all'}."
-            )
+            st.markdown(_for_a_patient(name, ceiling))
     caption_public_noise(choice.runs)
     data_table(
         pd.concat([table.assign(run=name, attack=attack) for (_, name, attack), table in curves.items()]),
@@ -122,6 +118,15 @@ def roc_view(choice: Choice) -> None:
     caught = "Members caught when 10\u00a0%, 1\u00a0% or 0.1\u00a0% of others are accused"
     data_table(rates, name="membership-at-rates", label=caught)
     how("roc")
+
+
+def _for_a_patient(name: str, ceiling: Ceiling) -> str:
+    """What an ε per note guarantees a patient with several notes."""
+    epsilon = "∞" if math.isinf(ceiling.epsilon) else promised_text(ceiling.epsilon)
+    return (
+        f"“{name}” has an ε per note. For a patient with {ceiling.group} notes this means "
+        f"ε = {epsilon}{'' if ceiling.delta < 1 else ', and δ above 1: no guarantee at all'}."
+    )
 
 
 def _fewer_accused(rates: pd.DataFrame, name: str, attack: str) -> str:

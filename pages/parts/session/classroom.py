@@ -21,7 +21,8 @@ _ROOM, _HOST, _ROUND, _COUNTED = "class_room", "class_host", "class_round", "cla
 _SINCE, _ON_SCREEN = "class_since", "class_on_screen"
 # Parameters that are a session's own.
 _PRIVATE = ("room", "host", "round", "guesses", "shown", "presenter", "guess", "screen", "before", "after")
-_PROMPT = ("prompt", "first")  # sent by “Show everybody” alone, never by leading
+# Sent by “Show everybody” alone, never by leading: the page would answer the prompt in its link.
+_ANSWERED = {"playground": ("prompt", "first")}
 MOST_PARAMETERS, MOST_LETTERS = 40, 2_000  # of the presenter's link; a prompt is the longest
 
 
@@ -200,7 +201,7 @@ def leading() -> bool:
 
 def lead(page: str, query: Mapping[str, str]) -> None:
     """Tell those who follow where the presenter is; only the host can."""
-    place = {name: value for name, value in _shared(query).items() if name not in _PROMPT}
+    place = {name: value for name, value in _shared(query).items() if name not in _ANSWERED.get(page, ())}
     _by_host(lambda rooms, code: rooms.lead(code, page, place))
 
 

@@ -11,7 +11,6 @@ import pandas as pd
 from core.evaluation.sweep import beside
 from core.evaluation.sweep.sweeps import Sweep
 from core.runs.run import Run
-from core.runs.tables import TableMissing
 from pages.parts.session import owner, resources
 
 
@@ -79,24 +78,24 @@ def _metrics(root: str, run_id: str, base_id: str | None, _run: Run, _base: Run 
     from core.evaluation.sweep.derived import derived
     from core.runs import queries
 
-    spec = _run.spec
-    setting = (spec.corpus.digest(), spec.audit.digest(), spec.model.digest())
-    more = derived(_run, _base, _ratio(root, setting, _run))
+    more = derived(_run, _base, _ratio(root, _run))
     rows = pd.concat([_run.metrics, more], ignore_index=True)
     rows = rows[rows["metric"].isin(COMPARED) | rows["metric"].str.startswith("exposure:")]
     return queries.settings([_run]).merge(rows, how="cross")
 
 
+def _ratio(root: str, run: Run) -> float | None:
+    """Tokens per character; None for a run that has its bits per character or keeps no scores."""
+    if beside.BITS in set(run.metrics["metric"]) or not run.has_table("scores"):
+        return None
+    spec = run.spec
+    learned = "" if spec.vocabulary is None else spec.vocabulary.digest()
+    return _ratio_of((root, spec.corpus.digest(), spec.audit.digest(), spec.model.digest(), learned), run)
+
+
 @resources.cached_data(max_entries=50, show_spinner=False)
-def _ratio(root: str, setting: tuple[str, ...], _run: Run) -> float | None:
-    """Tokens per character: the same for all runs of one cohort, audit and tokenizer."""
-    from core.evaluation.sweep.beside import BITS
+def _ratio_of(setting: tuple[str, ...], _run: Run) -> float | None:
+    """Tokens per character: the same for all runs of one cohort, audit and tokenizer that keep their scores."""
     from core.evaluation.sweep.derived import tokens_per_character
 
-    if BITS in set(_run.metrics["metric"]):
-        return None
-    try:
-        scores = _run.table("scores")
-    except TableMissing:
-        return None
-    return tokens_per_character(scores, owner.workspace().corpus(_run.spec.corpus, store=False))
+    return tokens_per_character(_run.table("scores"), owner.workspace().corpus(_run.spec.corpus, store=False))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +15,7 @@ from core.runs.run import PRIVACY_FILE
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS
 from core.training.accounting.choosing import chosen_epsilon
+from pages.parts.ledger import views
 from pages.parts.ledger.release_view import ENTRY, TRAINED
 from tests.pages.visit import said, visit
 
@@ -230,3 +233,12 @@ def test_a_damaged_ledger_gives_no_total(workspace):
     (ledger.folder / "0001.json").write_text("{}")
     app = opened()
     assert not app.metric and any("no total can be computed" in error.value for error in app.error)
+
+
+def test_the_total_of_the_private_releases_is_rounded_up(monkeypatch):
+    captions: list[str] = []
+    monkeypatch.setattr(views.st, "metric", lambda *shown: None)
+    monkeypatch.setattr(views.st, "caption", captions.append)
+    endless = SimpleNamespace(releases=2, reasons=("x",), epsilon=math.inf, if_independent=10.00049)
+    views._total({"note": endless, "patient": endless}, "note", 10.0)
+    assert "would total 10.1." in captions[0]

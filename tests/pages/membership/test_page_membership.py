@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 from functools import partial
@@ -247,3 +248,8 @@ def test_the_ceiling_is_drawn_for_the_runs_that_promise(log):
 
 def test_every_view_says_how_it_is_computed():
     assert set(HOW) == {"roc", "threshold", "attacks", "overlap"} and len(VIEWS) == 4
+
+
+def test_what_a_patients_notes_are_promised_is_rounded_up():
+    assert "ε = 124." in views._for_a_patient("x", Ceiling(123.44, 1e-5, per_note=True, group=7))
+    assert "ε = ∞, and δ above 1" in views._for_a_patient("x", Ceiling(math.inf, 1.0, per_note=True, group=7))

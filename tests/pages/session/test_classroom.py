@@ -13,6 +13,7 @@ import segno
 import streamlit as st
 
 from pages.parts.lesson import classroom_link
+from pages.parts.session import classroom
 from pages.parts.session.room_values import AFTER, Tries
 from pages.parts.session.rooms import ALPHABET, MOST_KEYS, MOST_ROOMS, Classroom
 
@@ -164,6 +165,19 @@ def test_everybody_is_sent_once_to_the_same_place_too(rooms):
     rooms.send(code, "playground", {})
     now = rooms.counts(code)
     assert now.lead == now.sent, "who joins later goes there as well while the presenter leads"
+
+
+@pytest.mark.parametrize(
+    ("page", "led"),
+    [("tradeoff", {"at": "8", "prompt": "Re:", "attempt": "3"}), ("playground", {"at": "8", "attempt": "3"})],
+)
+def test_leading_takes_a_class_to_the_same_prompt_but_answers_none(monkeypatch, rooms, page, led):
+    """Trade-off shows a stored text of the link's prompt; Playground would have a model answer it."""
+    code, _ = rooms.open()
+    monkeypatch.setattr(classroom, "_by_host", lambda change: change(rooms, code))
+    classroom.lead(page, {"at": "8", "prompt": "Re:", "attempt": "3", "guess": "1"})
+    lead = rooms.counts(code).lead
+    assert lead is not None and (lead.page, dict(lead.query)) == (page, led)
 
 
 @pytest.fixture
