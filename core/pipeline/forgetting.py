@@ -128,7 +128,7 @@ def forget(
     """Unlearn the patient by these methods, and attack each model and those that exist to compare with.
 
     What is stored is not made again. Tables: `standing` (`core.attacks.forgetting.NOTE_COLUMNS` and arm), `writing`
-    (`WRITING_COLUMNS`, arm, run_id, seconds, steps, reached) and `steps` (of an unlearning).
+    (what `core.attacks.forgetting.written` gives, arm, run_id, seconds, steps, reached) and `steps` (of an unlearning).
 
     Raises:
         ValueError: A sentence: the run has no weights, the patient no training notes, or a method does not exist.
