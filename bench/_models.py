@@ -44,9 +44,7 @@ def _words(kind: ModelKind, size: int) -> PreTrainedTokenizerFast:
     return tokenizer.train(kind, training_text(), size)
 
 
-def random_model(
-    kind: ModelKind, shape: Shape, *, tied: bool = True, activation: str = ACTIVATION, device: str = "cpu"
-) -> LanguageModel:
+def random_model(kind: ModelKind, shape: Shape, *, tied: bool = True, device: str = "cpu") -> LanguageModel:
     """A GPT-2 or DistilBERT of that shape without dropout, with the same weights in every call.
 
     Its tokenizer has at most 2,048 entries, even if the model's vocabulary is larger.
@@ -69,7 +67,7 @@ def random_model(
                 n_embd=shape.width,
                 n_layer=shape.layers,
                 n_head=shape.heads,
-                activation_function=activation,
+                activation_function=ACTIVATION,
                 resid_pdrop=0.0,
                 embd_pdrop=0.0,
                 attn_pdrop=0.0,
@@ -86,7 +84,7 @@ def random_model(
                 n_layers=shape.layers,
                 n_heads=shape.heads,
                 hidden_dim=4 * shape.width,
-                activation=activation,
+                activation=ACTIVATION,
                 dropout=0.0,
                 attention_dropout=0.0,
                 **shared,

@@ -157,7 +157,7 @@ def measure(
                 one.result()
         host.open("lesson", f"room={room}&{host.query}")
         told = host.texts()
-    begin, finish = _flat(memory, minutes)
+    begin, finish = _flat(memory)
     return {
         "sessions": sessions,
         "minutes": minutes,
@@ -177,7 +177,7 @@ def measure(
     }
 
 
-def _flat(memory: Sequence[tuple[float, float]], minutes: float) -> tuple[float, float]:
+def _flat(memory: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Median memory in the second and in the last tenth of the time: in the first tenth, caches still fill."""
     whole = max(at for at, _ in memory) or 1.0
     early = [value for at, value in memory if whole * 0.1 <= at <= whole * 0.2] or [memory[0][1]]

@@ -130,10 +130,10 @@ def in_chunks(
     return found
 
 
-def mean_log_likelihoods_under(lm: LanguageModel, target: Target, report: Report = no_report) -> np.ndarray:
+def mean_log_likelihoods_under(lm: LanguageModel, target: Target) -> np.ndarray:
     """The same as `mean_log_likelihoods` under a model that is not one of the target's."""
     texts = evaluation_notes(target)["text"].tolist()
-    found = in_chunks(texts, partial(_scored, lm), report, target.spec.audit.seed)
+    found = in_chunks(texts, partial(_scored, lm), no_report, target.spec.audit.seed)
     return np.array([one.mean() for one in found])
 
 

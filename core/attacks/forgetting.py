@@ -43,14 +43,6 @@ NOTE_COLUMNS = {
     "nats": "float64",  # −log p of the note's scored tokens
     "gain": "float64",  # mean log p of a token − that of the public model, in nats
 }
-WRITING_COLUMNS = {
-    "texts": "int32",
-    "patient_texts": "int32",
-    "never_seen": "int32",
-    "never_seen_written": "int32",
-    "others": "int32",
-    "others_leaked": "int32",
-}
 
 
 @dataclass(frozen=True)
@@ -184,7 +176,7 @@ def first_texts(generations: pd.DataFrame, samples: int) -> pd.DataFrame:
 def written(
     generations: pd.DataFrame, index: PhiIndex, patient: str, never_seen: Sequence[str], members: Sequence[str]
 ) -> dict[str, int]:
-    """Whose values the texts hold, as one row of `WRITING_COLUMNS`.
+    """Whose values the texts hold, as one row of the table `writing`.
 
     `index` is that of the whole cohort, in which the patient is a member, for every model alike. A health detail counts
     beside an identity only (docs/methods/metrics.md). Other members count with a direct identifier, as in the audit.

@@ -74,6 +74,11 @@ def publish(made: Path, final: Path, whole: Callable[[Path], bool]) -> bool:
     return True
 
 
+def folders_in(place: Path) -> list[Path]:
+    """The folders in `place` by name, without hidden ones (unfinished or set aside); empty if there is no `place`."""
+    return sorted(path for path in place.glob("*/") if not path.name.startswith("."))
+
+
 def remove(folder: Path) -> None:
     """Remove a folder: a reader finds all of it or nothing. Never raises; what could not be removed stays hidden."""
     with contextlib.suppress(OSError):

@@ -63,7 +63,7 @@ def costs(notes: pd.DataFrame, *, resamples: int = 1_000) -> pd.DataFrame:
 
 
 def shares(row: Mapping[str, float]) -> dict[str, Interval]:
-    """Of one row of `WRITING_COLUMNS`: shares of texts and of patients, with Wilson's intervals.
+    """Of one row of the table `writing`: shares of texts and of patients, with Wilson's intervals.
 
     `patient`: texts that hold a value of the patient; `never_seen`: never-seen patients with a value in any text;
     `others`: other members with a direct identifier in any text.

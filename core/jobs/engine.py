@@ -262,7 +262,6 @@ class Engine(QueueRights):
         users += [job.user for job in self._shared.elsewhere().values()]
         check(
             self.limits,
-            user,
             request,
             own=users.count(user.name),
             everybody=len(users),

@@ -168,12 +168,11 @@ class Request:
         return cls(audit_minutes(spec), f"every attack on {training_notes(spec):,.0f} notes")
 
 
-def check(limits: Limits, user: User, request: Request, *, own: int, everybody: int, day_minutes: float) -> None:
+def check(limits: Limits, request: Request, *, own: int, everybody: int, day_minutes: float) -> None:
     """Raise Refused, with a sentence, for a job beyond a user's limits.
 
     Args:
         limits: Those of this server.
-        user: The user who submits the job.
         request: The job.
         own: Number of the user's waiting and running jobs.
         everybody: Number of all waiting and running jobs.

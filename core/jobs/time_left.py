@@ -139,11 +139,11 @@ class TimeLeft:
     def _of_later_stages(self, now: float) -> float:
         places = [place for place, stage in enumerate(self.stages) if stage.key == self._key]
         later = self.stages[places[0] + 1 :] if places else self.stages
-        speed, measured = self._speed(now), self._measured
+        speed, measured = self._speed(), self._measured
         left = (stage for stage in later if stage.key not in self._done)
         return sum(measured.get(stage.key, speed * stage.seconds) for stage in left)
 
-    def _speed(self, now: float) -> float:
+    def _speed(self) -> float:
         """Factor by which this job takes longer than expected, judged by what is over."""
         taken, expected = map(sum, zip(*self._spent, (0.0, 0.0), strict=True))
         if self._first_share is not None and not self._phases and not self._counts_again():

@@ -39,7 +39,7 @@ def token_log_likelihoods(lm: LanguageModel, texts: Sequence[str], *, max_tokens
     return by_text(scored, samples.note_index, len(texts))
 
 
-def token_moments(lm: LanguageModel, texts: Sequence[str], *, max_tokens: int = MAX_TOKENS) -> list[np.ndarray]:
+def token_moments(lm: LanguageModel, texts: Sequence[str]) -> list[np.ndarray]:
     """Log p of each token, with mean and standard deviation of log p there: float64 of shape (3, tokens), one per text.
 
     The rows are log p(token), and the mean and standard deviation of log p over the whole vocabulary under the model's
@@ -48,7 +48,7 @@ def token_moments(lm: LanguageModel, texts: Sequence[str], *, max_tokens: int = 
     """
     if not lm.causal:
         raise ValueError(f"a {lm.kind} model predicts no next token")
-    samples = encode_samples(lm, texts, max_tokens)
+    samples = encode_samples(lm, texts, MAX_TOKENS)
     scored: list[np.ndarray] = [np.empty((3, 0))] * len(samples)
     with torch.inference_mode():
         for batch, ids, _ in buckets(lm, samples.ids):
@@ -105,9 +105,7 @@ def _drawn_log_likelihoods(
     return _hidden_log_likelihoods(lm, rows, masks), samples.note_index
 
 
-def pseudo_log_likelihoods(
-    lm: LanguageModel, texts: Sequence[str], *, max_tokens: int = MAX_TOKENS
-) -> list[np.ndarray]:
+def pseudo_log_likelihoods(lm: LanguageModel, texts: Sequence[str]) -> list[np.ndarray]:
     """Log p in nats of every token given all others of its sample, hidden one at a time: (tokens,), one array per text.
 
     This is the normalised energy of Mireshghallah 2022, A.3.2 (pseudo-likelihood, Salazar et al. 2020). It costs one
@@ -115,7 +113,7 @@ def pseudo_log_likelihoods(
     """
     if lm.causal:
         raise ValueError("gpt2 hides no tokens: use token_log_likelihoods")
-    samples = encode_samples(lm, texts, max_tokens)
+    samples = encode_samples(lm, texts, MAX_TOKENS)
     special = np.asarray(lm.tokenizer.all_special_ids)
     rows, masks, of_text = [], [], []
     for ids, text in zip(samples.ids, samples.note_index, strict=True):

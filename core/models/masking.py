@@ -7,7 +7,7 @@ import torch
 
 from core.models.build import LanguageModel
 
-MASK_SHARE = 0.15
+MASK_SHARE = 0.15  # usual share of tokens that are predicted (Devlin et al. 2019), in training and in scoring
 
 
 def draw_mask(ids: np.ndarray, special: np.ndarray, rng: np.random.Generator, share: float = MASK_SHARE) -> np.ndarray:

@@ -87,12 +87,7 @@ def _private(run: Run, workspace: Workspace) -> Run | None:
 
 
 def retrain(
-    run: Run,
-    patient: str,
-    workspace: Workspace,
-    *,
-    on_event: Callable[[dict[str, Any]], None] | None = None,
-    should_stop: Callable[[], bool] | None = None,
+    run: Run, patient: str, workspace: Workspace, *, on_event: Callable[[dict[str, Any]], None] | None = None
 ) -> Run:
     """Exact unlearning: the run of the same settings and seed that never reads the patient. Made once.
 
@@ -107,7 +102,7 @@ def retrain(
         )
     spec = run.spec.retrained_spec(patient)
     workspace.corpus(run.spec.corpus, store=False).without(spec.without)  # refuse before a run is begun
-    return execute(spec, workspace, on_event=on_event, should_stop=should_stop)
+    return execute(spec, workspace, on_event=on_event)
 
 
 def weights_folder(workspace: Workspace, run_id: str, patient: str, arm: str) -> Path:
@@ -128,7 +123,7 @@ def forget(
     """Unlearn the patient by these methods, and attack each model and those that exist to compare with.
 
     What is stored is not made again. Tables: `standing` (`core.attacks.forgetting.NOTE_COLUMNS` and arm), `writing`
-    (`WRITING_COLUMNS`, arm, run_id, seconds, steps, reached) and `steps` (of an unlearning).
+    (what `core.attacks.forgetting.written` gives, arm, run_id, seconds, steps, reached) and `steps` (of an unlearning).
 
     Raises:
         ValueError: A sentence: the run has no weights, the patient no training notes, or a method does not exist.

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from core.common.folders import OLD, remove
+from core.common.folders import OLD, folders_in, remove
 from core.pipeline import shadows
 from core.pipeline.full_audit import target_of
 from core.runs import noise_key
@@ -80,7 +80,7 @@ def prune(workspace: Workspace, planned: Collection[Prunable]) -> list[Prunable]
 
 
 def _work(workspace: Workspace) -> Iterator[Prunable]:
-    for folder in _folders(workspace.root / "work"):
+    for folder in folders_in(workspace.root / "work"):
         if RUN_ID.fullmatch(folder.name) and not in_use(workspace.lock_file(folder.name)):
             status = read_status(folder)
             state = "interrupted" if status is None or status.state in ("queued", "running") else status.state
@@ -88,7 +88,7 @@ def _work(workspace: Workspace) -> Iterator[Prunable]:
 
 
 def _checkpoints(workspace: Workspace) -> Iterator[Prunable]:
-    for folder in _folders(workspace.root / "work"):
+    for folder in folders_in(workspace.root / "work"):
         trained = (folder / "tables" / "history.parquet").exists()  # written when the weights are on disk
         if trained and (folder / "checkpoint").is_dir() and not _at_work(workspace, folder):
             yield _found("checkpoints", folder / "checkpoint", "checkpoint of a training that is over", folder.name)
@@ -96,7 +96,7 @@ def _checkpoints(workspace: Workspace) -> Iterator[Prunable]:
 
 def _references(workspace: Workspace) -> Iterator[Prunable]:
     place = workspace.root / "references"
-    there = [folder for folder in _folders(place) if is_name("references", folder.name)]
+    there = [folder for folder in folders_in(place) if is_name("references", folder.name)]
     if not there:
         return
     runs = [run for run in workspace.runs() if run.spec.corpus.imported is None]
@@ -120,9 +120,9 @@ def _reference_names(workspace: Workspace, runs: list[Run]) -> set[str]:
 
 def _cohorts(workspace: Workspace, with_ledger: set[str]) -> Iterator[Prunable]:
     roots = (workspace.root, *workspace.shared)
-    places = [folder for root in roots for part in ("runs", "work") for folder in _folders(root / part)]
+    places = [folder for root in roots for part in ("runs", "work") for folder in folders_in(root / part)]
     needed = {about[0] for folder in places if (about := cohort_of(folder)) is not None} | with_ledger
-    for folder in _folders(workspace.root / "corpora"):
+    for folder in folders_in(workspace.root / "corpora"):
         if DIGEST.fullmatch(folder.name) and folder.name not in needed and _is_synthetic(folder):
             yield _found("cohorts", folder, "synthetic cohort without a run; it is generated again from its settings")
 
@@ -148,7 +148,7 @@ def _weights(workspace: Workspace, released: set[str]) -> Iterator[Prunable]:
 def _released(workspace: Workspace) -> tuple[set[str], set[str]]:
     """Names of everything that was released, and digests of the cohorts with a ledger. Raises LedgerBroken."""
     names, cohorts = set(), set()
-    for folder in _folders(workspace.root / "ledger"):
+    for folder in folders_in(workspace.root / "ledger"):
         cohorts.add(folder.name)
         entries = sorted(folder.glob("[0-9]*.json"))
         if not entries:
@@ -217,7 +217,3 @@ def _changed(folder: Path) -> float:
         with suppress(FileNotFoundError):
             times.append(path.lstat().st_mtime)
     return max(times, default=time.time())
-
-
-def _folders(place: Path) -> list[Path]:
-    return sorted(path for path in place.glob("*/") if not path.name.startswith("."))

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import pandas as pd
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from core.common.files import replace_text
 from core.runs.tables import FIGURES_ONLY, FIGURES_ONLY_FILE, UTILITY, readable
@@ -45,20 +45,6 @@ class FiguresOnly(BaseModel):
     def write(self, folder: Path) -> None:
         """Write it into a run's folder, which makes the run one with figures only."""
         replace_text(folder / FIGURES_ONLY_FILE, self.model_dump_json(indent=1))
-
-
-def figures_only(folder: Path) -> FiguresOnly | None:
-    """What was left out of the run in `folder`; None for a run with all its tables.
-
-    Raises:
-        ValueError: The file is damaged; the message is a sentence.
-    """
-    try:
-        return FiguresOnly.model_validate_json((folder / FIGURES_ONLY_FILE).read_bytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValidationError):
-        raise ValueError(f"Run {folder.name}: its file {FIGURES_ONLY_FILE} is damaged.") from None
 
 
 def schemas_of(folder: Path, spec: RunSpec) -> Mapping[str, pa.Schema]:

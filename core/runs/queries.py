@@ -58,22 +58,12 @@ def _row(run: Run) -> tuple:
     )
 
 
-def table(
-    workspace: Workspace,
-    name: str,
-    where: str = "true",
-    parameters: tuple = (),
-    *,
-    run_ids: Collection[str] | None = None,
-) -> pd.DataFrame:
+def table(workspace: Workspace, name: str, *, run_ids: Collection[str] | None = None) -> pd.DataFrame:
     """Table `name` of every usable run, with the run's settings before its columns.
 
     Args:
         workspace: Where the runs are.
         name: One of core.runs.tables.SCHEMAS.
-        where: A DuckDB condition over the columns of `t` (the table) and `s` (the settings), with a `?` for each of
-            `parameters`. It must come from the code, never from a user.
-        parameters: Values for the condition.
         run_ids: Read the tables of these runs only; None: of all.
 
     Returns:
@@ -91,16 +81,16 @@ def table(
     chosen = ", ".join(f's."{column}"' for column in SETTINGS)
     query = (
         f"SELECT {chosen}, {columns} FROM read_parquet(?, filename = true) t "  # noqa: S608 — names from our schemas
-        f"JOIN settings_of_runs s ON s.file = t.filename WHERE {where}"
+        "JOIN settings_of_runs s ON s.file = t.filename"
     )
     with duckdb.connect() as database:
         database.register("settings_of_runs", frame)
         try:
-            return database.execute(query, [files, *parameters]).df()
+            return database.execute(query, [files]).df()
         except duckdb.Error:
             if not (whole := _whole(files, schema.names)) or len(whole) == len(files):
                 raise
-            return database.execute(query, [whole, *parameters]).df()
+            return database.execute(query, [whole]).df()
 
 
 def _whole(files: list[str], columns: list[str]) -> list[str]:
@@ -118,10 +108,3 @@ def _whole(files: list[str], columns: list[str]) -> list[str]:
 def metrics(workspace: Workspace, run_ids: Collection[str] | None = None) -> pd.DataFrame:
     """The metrics (metric, arm, value, low, high, n, note) of these runs, or of all, with each run's settings."""
     return table(workspace, "metrics", run_ids=run_ids)
-
-
-def hits(workspace: Workspace, *, patient_id: str | None = None) -> pd.DataFrame:
-    """Every run's hits by value, or those of one patient. Hits by the old rule are left out: they are not finds."""
-    if patient_id is None:
-        return table(workspace, "hits", "t.rule = 'value'")
-    return table(workspace, "hits", "t.rule = 'value' AND t.patient_id = ?", (patient_id,))

@@ -13,6 +13,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from core.models.generation import MASK, MASKED_SWEEPS
 from core.serving.streams import (
     DEFAULT_SAMPLING,
     LONGEST_PROMPT,
@@ -29,10 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["LONGEST_PROMPT", "MASK", "PromptError", "Sampling", "Server", "ServingError", "Stream", "clean_prompt"]
 
 MODELS_IN_MEMORY = 6
-MASKED_SWEEPS = 2  # as in the audit; each sweep is expensive, since a masked model reads the whole text for every draw
 GATHER_SECONDS = 0.03  # long enough to batch two columns of one page, or a class that presses Enter together
 MOST_ROWS = 128  # most samples in one batch
-MASK = "[MASK]"
 
 
 class _Trained(Protocol):

@@ -124,7 +124,6 @@ class Pair:
     label: str
     family: str
     patient_id: str
-    triple: int  # pairs with the same number have the same claim
 
 
 def facts(text: str, spans: Sequence[Mapping[str, int | str]], groups: Sequence[str] = ()) -> dict[str, str]:
@@ -201,7 +200,7 @@ def claim_pairs(notes: pd.DataFrame, groups: Sequence[Sequence[str]], triples: i
         words = claim.words(int(rng.integers(2)))
         for label, pool in zip(LABELS, (by_value[about][value], others, free), strict=True):
             note = pool[int(rng.integers(len(pool)))]
-            pairs.append(Pair(texts[note], words, label, family, patients[note], number))
+            pairs.append(Pair(texts[note], words, label, family, patients[note]))
     return pairs
 
 

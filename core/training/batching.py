@@ -10,8 +10,9 @@ import numpy as np
 from core.common.randomness import PublicSeed, Randomness
 from core.models.build import LanguageModel
 from core.models.encoding import Samples
+from core.models.masking import MASK_SHARE
 from core.spec import PrivacySpec, TrainingSpec
-from core.training.losses import MASK_SHARE, Batch, causal_batch, masked_batch
+from core.training.losses import Batch, causal_batch, masked_batch
 from core.training.sampling import Purpose, Units, physical_batches, pieces, poisson_batches, shuffled_batches
 
 UnitPiece = tuple[Batch, np.ndarray]  # a batch and the unit of each of its examples (B,)

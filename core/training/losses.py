@@ -15,10 +15,10 @@ from torch import Tensor
 
 from core.common.transformers_parts import PreTrainedTokenizerBase
 from core.models.build import LanguageModel
+from core.models.masking import MASK_SHARE
 
-MASK_SHARE = 0.15  # usual share of tokens that are predicted (Devlin et al. 2019) …
 CACHED_FLOATS = 1 << 19  # 2 MiB
-MASKED, RANDOM = 0.8, 0.1  # … of which 80 % are shown as [MASK], 10 % as a random token, 10 % unchanged
+MASKED, RANDOM = 0.8, 0.1  # of these, 80 % are shown as [MASK], 10 % as a random token, 10 % unchanged
 
 
 @dataclass(frozen=True)

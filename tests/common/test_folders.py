@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from core.common.folders import NEW_SECONDS, building, publish, remove, sweep
+from core.common.folders import NEW_SECONDS, building, folders_in, publish, remove, sweep
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS
 
@@ -142,3 +142,10 @@ def test_a_folder_is_removed_as_a_whole(tmp_path: Path) -> None:
     remove(tmp_path / "notes")
     remove(tmp_path / "notes")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_are_listed_by_name_without_hidden_ones_and_files(tmp_path: Path) -> None:
+    for name in ("b", "a", ".made"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "file").touch()
+    assert [path.name for path in folders_in(tmp_path)] == ["a", "b"] and folders_in(tmp_path / "nothing") == []

@@ -60,7 +60,7 @@ def test_a_run_of_200_000_patients_and_1_000_epochs_is_refused_everywhere() -> N
     assert limits.run_minutes(spec) > 700_000 * 1_000 * 0.0125 / 60
     for told in (Limits(), CLASS):
         with pytest.raises(Refused, match=r"about 101 days \(700,000 notes × 1,000 epochs\)"):
-            limits.check(told, ANNA, limits.Request.run(spec), own=0, everybody=0, day_minutes=0)
+            limits.check(told, limits.Request.run(spec), own=0, everybody=0, day_minutes=0)
 
 
 def test_notes_are_counted_as_training_reads_them() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.__main__ import main
+from core.demo.export import export_run
 from core.evaluation import registry
 from core.phi.fields import FIELDS
 from core.pipeline.full_audit import audit, open_figures
@@ -76,6 +77,20 @@ def test_outdated_figures_are_made_again_and_everything_else_stays(workspace, sm
     assert main(["refresh"]) == 0 and {version_of(run.folder) for run in workspace.runs()} == {newer}
     capsys.readouterr()
     assert main(["refresh", "--json"]) == 0 and {one["state"] for one in told(capsys)["runs"]} == {"up to date"}
+
+
+def test_a_run_with_figures_only_stays_as_it_is(workspace, smoke_specs, newer, tmp_path):
+    """The folder of such a run stands in the workspace itself, so that it is not read-only because it was shipped."""
+    for kind in ("base", "dp"):
+        export_run(workspace, smoke_specs[kind], tmp_path / "out")
+    own = Workspace(tmp_path / "out", shared=())
+    dp = own.run(smoke_specs["dp"].run_id)
+    before = files(dp.folder)
+    assert dp.figures_only and not dp.shipped
+    done = refresh(dp, own)
+    assert (done.state, done.version) == ("read-only", newer - 1)
+    assert done.sentence.startswith("It has figures only, so they cannot be computed again")
+    assert files(dp.folder) == before
 
 
 def test_what_was_interrupted_goes_on(workspace, smoke_specs, newer, monkeypatch):

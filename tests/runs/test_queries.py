@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import shutil
 from pathlib import Path
 
 import pandas as pd
 
-from core.runs.queries import SETTINGS, hits, metrics, settings
+from core.runs.queries import SETTINGS, metrics, settings
 from core.runs.store import Workspace
-from core.runs.tables import SCHEMAS, write_table
+from core.runs.tables import SCHEMAS
 from core.spec import RunSpec
 
 
@@ -29,24 +28,6 @@ def test_metrics_of_all_runs(smoke_workspace: Path, smoke_specs: dict[str, RunSp
             pd.testing.assert_series_equal(
                 mine[column].reset_index(drop=True), own[column].reset_index(drop=True), check_dtype=False
             )
-
-
-def test_hits_by_value_and_of_one_patient(
-    smoke_workspace: Path, smoke_specs: dict[str, RunSpec], tmp_path: Path
-) -> None:
-    shutil.copytree(smoke_workspace / "runs", tmp_path / "runs")
-    workspace = Workspace(tmp_path, shared=())
-    blank = {"generation_id": 0, "start": 0, "end": 3, "field": "full_name", "value": "Ann Lee", "split": "member"}
-    rows = [
-        blank | {"patient_id": who, "rule": rule} for who, rule in (("P1", "value"), ("P2", "value"), ("P1", "old"))
-    ]
-    for name in ("plain", "dp"):
-        write_table(workspace.run(smoke_specs[name].run_id).folder / "tables", "hits", pd.DataFrame(rows))
-    found = hits(workspace)
-    of_two = found[found["run_id"].isin([smoke_specs["plain"].run_id, smoke_specs["dp"].run_id])]
-    assert of_two["patient_id"].value_counts().to_dict() == {"P1": 2, "P2": 2} and set(found["rule"]) <= {"value"}
-    assert sorted(hits(workspace, patient_id="P1")["epsilon"]) == [8.0, math.inf]
-    assert hits(workspace, patient_id="P1' OR true --").empty
 
 
 def test_no_runs_give_empty_tables_with_columns(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pandas as pd
 
 from core.attacks.prompts import PROMPTS, AttackPrompt
 from core.corpus.tables import Corpus
+from core.models.generation import MASKED_SWEEPS
 from core.phi.index import PhiIndex
 from core.phi.leaks import Span, find_many
 from core.phi.old_rule import old_rule_places
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
     from core.models.build import LanguageModel
 
 OLD_RULE_RECORDS = 50  # records of each split that the old rule compares with (the report's NUM_ATTACK_SAMPLES)
-MASKED_NEW_TOKENS = 24  # a masked model reads the whole text again for every draw, so its samples are shorter…
-MASKED_SWEEPS = 2  # …and each token is redrawn once; the number of samples is the same as for a causal model
+MASKED_NEW_TOKENS = 24  # a masked model reads the whole text again for every draw, so its samples are shorter
 _CHUNK = 256  # generations written together, from several prompts
 
 GENERATION_COLUMNS = {"generation_id": "int64", "prompt_id": "int32", "prompt": "str", "seed": "int64", "text": "str"}

@@ -154,7 +154,7 @@ def reworded(lm: LanguageModel, audit: AuditSpec, report: Report) -> pd.DataFram
 
 
 def _prompts(texts: list[str] | tuple[str, ...], after: int) -> list[AttackPrompt]:
-    return [AttackPrompt(after + place, text, text) for place, text in enumerate(texts, start=1)]
+    return [AttackPrompt(after + place, text) for place, text in enumerate(texts, start=1)]
 
 
 def name_begun(answer: str) -> str:

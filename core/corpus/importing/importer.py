@@ -29,9 +29,8 @@ from core.corpus.importing.writer import CohortWriter
 from core.corpus.synthetic.canaries import draw
 from core.corpus.tables import PATIENTS, Corpus
 from core.phi.detector.engine import SHAPES, named
-from core.spec import CorpusSpec
+from core.spec import MEMBER_SHARE, CorpusSpec
 
-MEMBER_SHARE = 0.7  # 70/30 by patient (Jagannatha 2021, A.1)
 COPIES_SHARE = 0.05  # inserted canaries are at most this share of the training notes
 MEAN_COPIES = 15 / 8  # mean copies of a canary: 1, 2, 4 or 8, inserted with probability ½
 MOST_CANARIES = 48

@@ -170,10 +170,10 @@ def _at_eight(spec: RunSpec, training: TrainingSpec) -> tuple[TrainingSpec, bool
     for number, made in enumerate(_RECIPES):
         if training == made(kind, spec.privacy, corpus):
             return made(kind, at_eight, corpus), False, number
-    for made in _RECIPES[:1]:
-        if training.learning_rate == made(kind, spec.privacy, corpus).learning_rate:
-            rate = made(kind, at_eight, corpus).learning_rate
-            return training.model_copy(update={"learning_rate": rate}), True, None
+    made = _RECIPES[0]
+    if training.learning_rate == made(kind, spec.privacy, corpus).learning_rate:
+        rate = made(kind, at_eight, corpus).learning_rate
+        return training.model_copy(update={"learning_rate": rate}), True, None
     return training, False, None
 
 

@@ -10,9 +10,8 @@ import torch
 
 from core.models.build import LanguageModel
 from core.models.encoding import decode, encode
+from core.models.generation import MASK
 from core.models.generation.token_sampling import OnTokens, TokenSampler, check, check_length
-
-MASK = "[MASK]"
 
 
 def fill_masks(lm: LanguageModel, text: str, top: int = 10) -> list[list[tuple[str, float]]]:

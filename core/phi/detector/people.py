@@ -84,7 +84,7 @@ _GENUS = re.compile(r"[A-Z]\.[ \t]?(?:[Cc]oli|[Aa]ureus|[Dd]ifficile|[Dd]iff|[Pp
 def people(text: str) -> Iterator[Place]:
     """Names in `text`, as (start, end, "full_name" or "clinician"); places may overlap."""
     for match in _TITLED.finditer(text):
-        yield match.start(), _end(text, match), "clinician" if re.match(_CLINICAL, match["title"]) else "full_name"
+        yield match.start(), _end(match), "clinician" if re.match(_CLINICAL, match["title"]) else "full_name"
     for match in _ABBREVIATED.finditer(text):
         if is_first_name(match["first"]) and _plausible(match["first"]):
             end = match.end("initials") if match["last"] is None or not _plausible(match["last"]) else match.end()
@@ -151,7 +151,7 @@ def _eponym(text: str, end: int) -> bool:
     return bool(after and after.group(1).casefold() in words("eponym_of"))
 
 
-def _end(text: str, match: re.Match[str]) -> int:
+def _end(match: re.Match[str]) -> int:
     """The end of a titled name, without words that name no person: “Dr. Smith Cardiology”."""
     at = match.start("name")
     end = at

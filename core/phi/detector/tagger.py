@@ -111,7 +111,7 @@ def _kept(text: str, entity: Any) -> Iterator[Place]:
         return  # two sentences; the heading of a field
     if len(found) == 1 and not _single(text, entity, found[0]):
         return
-    if field == "full_name" and not _person(text, entity, found):
+    if field == "full_name" and not _person(text, entity):
         return
     if field == "place" and name.removeprefix("the ") in states() | countries():
         return
@@ -142,7 +142,7 @@ def _single(text: str, entity: Any, word: str) -> bool:
     return is_last_name(word) or entity.label_ in ("GPE", "LOC", "FAC") or not _TREATED.search(before)
 
 
-def _person(text: str, entity: Any, found: list[str]) -> bool:
+def _person(text: str, entity: Any) -> bool:
     if any(character.isdigit() for character in entity.text):
         return False
     after = re.match(r"(?:['’]s?)?[ \t-]+(\w+)", text[entity.end_char : entity.end_char + 40])

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from core.attacks.memorisation.extraction import MASKED_NEW_TOKENS, MASKED_SWEEPS, index_of
+from core.attacks.memorisation.extraction import MASKED_NEW_TOKENS, index_of
 from core.attacks.prompts import PROMPTS
 from core.corpus.tables import Corpus
+from core.models.generation import MASKED_SWEEPS
 from core.phi.leaks import find
 from core.spec import AuditSpec
 

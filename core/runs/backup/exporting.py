@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from core.common.folders import locked
+from core.common.folders import folders_in, locked
 from core.runs.audits import ATTACKS_FILE, StoredAudit
 from core.runs.backup.archive import Item, Manifest, StoredFile, Writer, is_archive, writing
 from core.runs.backup.kinds import RECORD, Kind, files_of, is_name, is_weights
@@ -118,27 +118,27 @@ def sources(workspace: Workspace) -> Iterator[Source]:
     for record in sorted((root / "uploads").glob("*.json")):
         if DIGEST.fullmatch(record.stem):
             yield Source("uploads", record.stem, record, imported=True)
-    for folder in _folders(root / "corpora"):
+    for folder in folders_in(root / "corpora"):
         if DIGEST.fullmatch(folder.name):
             yield Source("corpora", folder.name, folder, _imported(folder))
-    runs = [folder for folder in _folders(root / "runs") if RUN_ID.fullmatch(folder.name)]
+    runs = [folder for folder in folders_in(root / "runs") if RUN_ID.fullmatch(folder.name)]
     about = {folder.name: _imported(folder) for folder in runs}
     yield from (Source("runs", folder.name, folder, about[folder.name]) for folder in runs)
-    for folder in _folders(root / "audits"):
+    for folder in folders_in(root / "audits"):
         if RUN_ID.fullmatch(folder.name) and any((one / "runs" / folder.name).is_dir() for one in _roots(workspace)):
             yield Source("audits", folder.name, folder, about.get(folder.name, False))
     yield from _references(root / "references")
-    for folder in _folders(root / "ledger"):
+    for folder in folders_in(root / "ledger"):
         if DIGEST.fullmatch(folder.name) and (folder / "0001.json").exists():
             yield Source("ledger", folder.name, folder, _ledger_imported(folder))
 
 
 def _references(place: Path) -> Iterator[Source]:
-    for folder in _folders(place):
+    for folder in folders_in(place):
         if is_name("references", folder.name):
             yield Source("references", folder.name, folder, imported=False)
         elif DIGEST.fullmatch(folder.name):
-            names = (one for one in _folders(folder) if is_name("references", f"{folder.name}/{one.name}"))
+            names = (one for one in folders_in(folder) if is_name("references", f"{folder.name}/{one.name}"))
             yield from (Source("references", f"{folder.name}/{one.name}", one, imported=True) for one in names)
 
 
@@ -172,10 +172,6 @@ def _control(workspace: Workspace, run: Run) -> list[Run]:
 
 def _roots(workspace: Workspace) -> tuple[Path, ...]:
     return workspace.root, *workspace.shared
-
-
-def _folders(place: Path) -> list[Path]:
-    return sorted(path for path in place.glob("*/") if not path.name.startswith("."))
 
 
 def _imported(folder: Path) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from core.common.files import tighten
-from core.common.folders import sweep
+from core.common.folders import folders_in, sweep
 
 log = logging.getLogger(__name__)
 
@@ -66,12 +66,8 @@ def _private(root: Path) -> Iterator[Path]:
     yield from (path for path in (root / "references").glob("*/") if DIGEST.fullmatch(path.name))
     yield from (path for path in (root / "corpora").glob("*/") if DIGEST.fullmatch(path.name) and not _synthetic(path))
     for place in ("runs", "work", DAMAGED):
-        yield from (path for path in _folders(root / place) if not _synthetic(path))
-    yield from (path for path in _folders(root / "audits") if not _synthetic(root / "runs" / path.name))
-
-
-def _folders(place: Path) -> list[Path]:
-    return [path for path in place.glob("*/") if not path.name.startswith(".")]
+        yield from (path for path in folders_in(root / place) if not _synthetic(path))
+    yield from (path for path in folders_in(root / "audits") if not _synthetic(root / "runs" / path.name))
 
 
 def _synthetic(folder: Path) -> bool:

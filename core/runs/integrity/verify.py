@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from core.common.files import make_folder, sync
+from core.common.folders import folders_in
 from core.runs.audits import StoredAudit
 from core.runs.events import read_status
 from core.runs.figures_only import schemas_of
@@ -48,16 +49,16 @@ def damages(workspace: Workspace) -> Iterator[Damage]:
     """Everything in the data folder and among the shipped runs that differs from what was written."""
     for root in (workspace.root, *workspace.shared):
         shipped = root != workspace.root
-        for folder in _folders(root / "runs"):
+        for folder in folders_in(root / "runs"):
             if RUN_ID.fullmatch(folder.name) and (files := run_problems(folder)):
                 yield Damage("run", folder.name, folder, files, shipped)
-        for folder in _folders(root / "audits"):
+        for folder in folders_in(root / "audits"):
             if RUN_ID.fullmatch(folder.name) and (files := _of_audit(folder)):
                 yield Damage("audit", folder.name, folder, files, shipped)
-        for folder in _folders(root / "corpora"):
+        for folder in folders_in(root / "corpora"):
             if DIGEST.fullmatch(folder.name) and (files := cohort_problems(folder)):
                 yield Damage("cohort", folder.name, folder, files, shipped)
-    for folder in _folders(workspace.root / "ledger"):
+    for folder in folders_in(workspace.root / "ledger"):
         if problem := _of_ledger(folder):
             yield Damage("ledger", folder.name, folder, {"": problem})
     if records := damaged_records(workspace.root, aside=False):
@@ -70,7 +71,7 @@ def checked(workspace: Workspace) -> dict[str, int]:
     roots = (workspace.root, *workspace.shared)
     places = {"runs": RUN_ID, "audits": RUN_ID, "corpora": DIGEST, "ledger": DIGEST}
     return {
-        place: sum(bool(name.fullmatch(folder.name)) for root in roots for folder in _folders(root / place))
+        place: sum(bool(name.fullmatch(folder.name)) for root in roots for folder in folders_in(root / place))
         for place, name in places.items()
     }
 
@@ -85,10 +86,6 @@ def put_aside(workspace: Workspace, folder: Path) -> Path:
     shutil.move(folder, target)
     sync(folder.parent)
     return target
-
-
-def _folders(place: Path) -> list[Path]:
-    return sorted(path for path in place.glob("*/") if not path.name.startswith("."))
 
 
 def run_problems(folder: Path) -> dict[str, str]:

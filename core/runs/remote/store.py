@@ -68,7 +68,7 @@ class Store:
             stored = {file: self._upload(folder / file) for file in (found if files is None else files)}
             self.write(f"{kind}/{name}.json", json.dumps({"version": 1, "files": stored}).encode())
 
-    def fetch(self, kind: str, name: str, to: Path, *, private: bool = False) -> bool:
+    def fetch(self, kind: str, name: str, to: Path) -> bool:
         """Make the folder `to` from the store, whole or not at all. False if the store has none, or `to` exists.
 
         Raises:
@@ -77,7 +77,7 @@ class Store:
         manifest = self.manifest(kind, name)
         if manifest is None or to.exists():
             return False
-        with building(to.parent, private=private) as beside:
+        with building(to.parent) as beside:
             for file, told in manifest.items():
                 self._download(told["sha256"], beside / file, f"{kind}/{name}")
             return publish(beside, to, lambda there: True)

@@ -136,14 +136,14 @@ def _damaged_of(root: Path, digest: str, run_ids: list[str]) -> list[Path]:
     return [*cohorts, *runs, *(path for path in parts if path.name.split(".")[0] in names)]
 
 
-def delete_orphans(workspace: Workspace, now: float | None = None) -> list[Path]:
+def delete_orphans(workspace: Workspace) -> list[Path]:
     """Delete folders made from uploads if nothing readable in them says which upload it was.
 
     Such a folder cannot be used, and nobody could ask for its deletion. It is deleted when it is as old as an upload
     may become. A folder without the mark of an upload stays, however damaged: it may be about notes imported by
     command, which the person who runs commands has to delete (`verify` names it).
     """
-    root, now = workspace.root, time.time() if now is None else now
+    root, now = workspace.root, time.time()
     gone = []
     for folder in run_folders(root, *RUN_PLACES):
         with contextlib.suppress(OSError):  # it was removed in the meantime

@@ -24,18 +24,15 @@ def how(view: str) -> None:
         st.markdown(HOW[view])
 
 
-def note_html(text: str, prefix_end: int, matched_end: int, rest_end: int | None = None) -> str:
+def note_html(text: str, prefix_end: int, matched_end: int) -> str:
     """A note as escaped HTML: what the model was shown, what it repeated word for word (marked), and the rest."""
 
-    def part(start: int, end: int | None) -> str:
+    def part(start: int, end: int | None = None) -> str:
         return html.escape(visible(text[start:end]))
 
     repeated = part(prefix_end, matched_end)
     mark = f'<mark class="phi phi-leak">{repeated}<b>word for word</b></mark>' if repeated else ""
-    return (
-        f'<div class="phi-text"><span class="phi-prompt">{part(0, prefix_end)}</span>{mark}'
-        f"{part(matched_end, rest_end)}</div>"
-    )
+    return f'<div class="phi-text"><span class="phi-prompt">{part(0, prefix_end)}</span>{mark}{part(matched_end)}</div>'
 
 
 def exposure_answer(figures: pd.DataFrame) -> str:

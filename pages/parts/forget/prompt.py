@@ -112,7 +112,7 @@ def _one_at_a_time() -> threading.Lock:
 
 
 def _drawn(found: Comparison, arm: str, prompt: str) -> list[str]:
-    from core.models.generation import generate
+    from core.models.generation import MASKED_SWEEPS, generate
 
     place = _folder(found, arm)
     lm = _model(str(place), (place / "model.safetensors").stat().st_mtime_ns)
@@ -123,7 +123,7 @@ def _drawn(found: Comparison, arm: str, prompt: str) -> list[str]:
     }
     if lm.causal:
         return generate.sample(lm, [prompt] * len(SEEDS), top_p=SAMPLING.top_p, seeds=list(SEEDS), **how)
-    return generate.gibbs(lm, [prompt] * len(SEEDS), sweeps=2, seeds=list(SEEDS), **how)
+    return generate.gibbs(lm, [prompt] * len(SEEDS), sweeps=MASKED_SWEEPS, seeds=list(SEEDS), **how)
 
 
 @resources.cached_object(max_entries=6, show_spinner=False)

@@ -156,7 +156,7 @@ def _watch(ended: Ended) -> None:
         ended(job.run_id, _family(job.run_id))
     elif not job.is_audit:
         _try_now(job)
-    samples.show(progress.samples, job.spec)
+    samples.show(progress.samples)
     if progress.steps_taken:
         _charts(job, progress)
 

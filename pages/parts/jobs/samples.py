@@ -16,7 +16,7 @@ COVERED = (
 )
 
 
-def show(samples: Sequence[EpochSample], spec: RunSpec) -> None:
+def show(samples: Sequence[EpochSample]) -> None:
     """The strip, with a sentence on what leaked; nothing before the first text."""
     if not samples:
         return

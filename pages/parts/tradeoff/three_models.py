@@ -45,7 +45,7 @@ def show(epsilon: float, models: Models) -> None:
     figures = _figures(str(owner.workspace().root), tuple(named.items()))
     chosen = _measures(figures)
     st.html(table_html(figures, chosen, epsilon))
-    said = cost_sentence(figures, chosen, epsilon)
+    said = cost_sentence(figures, epsilon)
     if said:
         st.markdown(said)
     st.caption(
@@ -128,7 +128,7 @@ def _number(metric: str, value: float) -> str:
     return percent(value) if _share(metric) else f"{value:.2f}"
 
 
-def cost_sentence(figures: pd.DataFrame, chosen: list[tuple[str, str]], epsilon: float) -> str:
+def cost_sentence(figures: pd.DataFrame, epsilon: float) -> str:
     """What clipping and fewer steps cost in bits per character, and what noise costs beyond; empty without both."""
     rows = figures[(figures["arm"] == "run") & (figures["metric"] == BITS)].set_index("model")["value"]
     if not {beside.PRIVATE, beside.NOISELESS, beside.PLAIN} <= set(rows.index):

@@ -8,6 +8,7 @@ from transformers import DistilBertConfig, DistilBertForMaskedLM, GPT2Config, GP
 
 from core.attacks.memorisation import extraction
 from core.attacks.memorisation.extraction import (
+    OLD_RULE_RECORDS,
     ExtractionStopped,
     extract,
     generate,
@@ -21,7 +22,7 @@ from core.models import encoding, tokenizer
 from core.models.build import LanguageModel
 from core.phi.fields import FIELD
 from core.phi.leaks import find
-from core.phi.old_rule import OLD_RULE_FIELDS, old_rule
+from core.phi.old_rule import old_rule
 from core.spec import CORPUS_PRESETS, AuditSpec
 
 AUDIT = AuditSpec(samples_per_prompt=3, new_tokens=30, temperature=0.3, seed=5)
@@ -134,26 +135,28 @@ def test_a_longer_audit_begins_with_the_shorter_one(memorised):
 
 
 def test_the_old_rule_checks_one_record_of_each_split(corpus):
-    """What the table holds is the rule asked directly about the very records that were drawn."""
+    """A prompt whose texts hold everybody's values shows the records; every other text is checked against these."""
     texts = [
         f"{row.full_name.split()[0]} of {row.date_of_birth[:4]}, {row.diagnosis}"
         for row in corpus.patients.itertuples()
     ]
-    generations = pd.DataFrame({"prompt_id": [1] * len(texts) + [2] * len(texts), "text": texts + texts[::-1]})
+    everybody = [" ".join(corpus.patients["full_name"])] * len(texts)
+    generations = pd.DataFrame({"prompt_id": np.repeat([1, 2, 3], len(texts)), "text": texts + texts[::-1] + everybody})
     generations["generation_id"] = range(len(generations))
     hits = old_rule_hits(generations, corpus.patients, AUDIT.seed)
+    assert set(hits["rule"]) == {"old"}
+    patients = corpus.patients.set_index("patient_id", drop=False)
     for split, kind in (("member", "leak"), ("heldout", "coincidence")):
-        drawn = extraction._drawn(corpus.patients[corpus.patients["split"] == split], AUDIT.seed)
-        numbers = generations.groupby("prompt_id").cumcount()
-        records = [drawn[number % len(drawn)] for number in numbers]
-        attempts = pd.DataFrame(map(old_rule, generations["text"], records))
-        old = hits[hits["split"] == split]
-        counted = old.groupby("field")["generation_id"].nunique()
-        assert 0 < old["generation_id"].nunique() == attempts.any(axis=1).sum() < len(generations)
-        assert {field: counted.get(field, 0) for field in OLD_RULE_FIELDS} == attempts[
-            [*OLD_RULE_FIELDS]
-        ].sum().to_dict()
-        assert set(old["kind"]) == {kind} and set(old["rule"]) == {"old"}
+        old, group = hits[hits["split"] == split], patients[patients["split"] == split]
+        assert set(old["kind"]) == {kind} and (old.groupby("generation_id")["patient_id"].nunique() == 1).all()
+        shown = old.drop_duplicates("generation_id").set_index("generation_id")["patient_id"]
+        records = [shown[number] for number in generations.index[generations["prompt_id"] == 3]]
+        assert len(set(records)) == min(OLD_RULE_RECORDS, len(group)) and set(records) <= set(group.index)
+        found = old.groupby("generation_id")["field"].agg(set)
+        for row, record in zip(generations.itertuples(), records * 3, strict=True):
+            expected = {field for field, leaked in old_rule(row.text, patients.loc[record]).items() if leaked}
+            assert found.get(row.generation_id, set()) == expected, (split, row.generation_id)
+        assert 0 < (found.index < 2 * len(texts)).sum() < 2 * len(texts), "some texts hold a value, and some none"
     texts = generations.loc[hits["generation_id"], "text"]
     for text, start, end, value in zip(texts, hits["start"], hits["end"], hits["value"], strict=True):
         assert text[start:end] and text[start:end].lower() in value.lower()
@@ -193,18 +196,16 @@ def test_masked_models_write_as_many_samples(corpus, index):
 
 def test_canary_patients_count_only_where_they_were_planted(corpus, index):
     people = corpus.canaries[corpus.canaries["form"] == "patient"]
-    assert len(people)
     for row in people.itertuples():
         assert index.is_member(row.canary_id) == row.inserted
-    assert (corpus.canaries["inserted"].nunique() == 2) or len(people) < 3
+    assert sorted(people["inserted"]) == [False, True]
 
 
 def test_prompts_hold_nobodys_value(corpus, index):
     assert [prompt.prompt_id for prompt in PROMPTS] == list(range(1, 15))
-    assert len({prompt.text for prompt in PROMPTS}) == len({prompt.masked for prompt in PROMPTS}) == 14
+    assert len({prompt.text for prompt in PROMPTS}) == 14
     for prompt in PROMPTS:
-        assert find(prompt.text, index) == [] and find(prompt.masked, index) == []
-        assert "[MASK]" in prompt.masked and "[MASK]" not in prompt.text
+        assert find(prompt.text, index) == [] and "[MASK]" not in prompt.text
 
 
 def test_tables_are_written_and_read_as_promised(memorised, tmp_path):

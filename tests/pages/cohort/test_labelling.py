@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.evaluation.detection.own_labels import sampled
+from core.evaluation.wording import percent
 from core.phi.detector.engine import WITH_TAGGER
 from core.runs.store import Workspace
 from core.runs.uploads.records import uploads
@@ -40,8 +41,8 @@ def test_a_missed_word_and_a_false_find_change_recall_and_precision(cohort, tmp_
     assert len(app.multiselect(key=f"label_added-{upload.digest}-0-{places}").value) == places
     finished(app)
     shown = {metric.label: metric.value for metric in app.metric}
-    assert shown["Recall on your notes"].startswith(f"{100 * found / (found + places):.0f}"[:2])
-    assert shown["Precision on your notes"].startswith("100") or not found
+    assert shown["Recall on your notes"] == percent(found / (found + places))
+    assert found and shown["Precision on your notes"] == "100 %"
     assert "**Note 2 of 20**" in "\n".join(one.value for one in app.markdown)
 
     wrong = app.multiselect(key=f"label_wrong-{upload.digest}-1")
@@ -49,7 +50,7 @@ def test_a_missed_word_and_a_false_find_change_recall_and_precision(cohort, tmp_
     finished(app)
     shown = {metric.label: metric.value for metric in app.metric}
     total = found + len(notes[1].found)
-    assert shown["Precision on your notes"].startswith(f"{100 * (total - 1) / total:.0f}"[:2])
+    assert shown["Precision on your notes"] == percent((total - 1) / total)
 
 
 def test_no_text_of_a_note_is_kept_in_the_session_and_deletion_forgets_the_labels(cohort, tmp_path):  # noqa: F811
