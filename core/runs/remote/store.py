@@ -77,7 +77,7 @@ class Store:
         manifest = self.manifest(kind, name)
         if manifest is None or to.exists():
             return False
-        with building(to.parent) as beside:
+        with building(to.parent, private=False) as beside:
             for file, told in manifest.items():
                 self._download(told["sha256"], beside / file, f"{kind}/{name}")
             return publish(beside, to, lambda there: True)

@@ -34,6 +34,7 @@ from pages.parts.membership.methods import HOW
 TOO_FEW = "Too few notes of this kind: both members and others are needed. Choose “all” under Notes, or another attack."
 WORDS = {"sample": ("note", "notes"), "admission": ("admission", "admissions"), "patient": ("patient", "patients")}
 OVERLAP = "Who is caught"
+CAUGHT = "Members caught when 10\u00a0%, 1\u00a0% or 0.1\u00a0% of others are accused"
 ALWAYS = 0.90  # share of the shadow models that read a patient: caught whatever the training
 SHARES = {"10\u00a0%": 0.10, "5\u00a0%": 0.05, "1\u00a0%": 0.01}  # of the others that each attack may accuse
 ALLOWED = 0.10  # share of others that may be accused in the first question
@@ -115,8 +116,7 @@ def roc_view(choice: Choice) -> None:
         pd.concat([table.assign(run=name, attack=attack) for (_, name, attack), table in curves.items()]),
         name="membership-roc",
     )
-    caught = "Members caught when 10\u00a0%, 1\u00a0% or 0.1\u00a0% of others are accused"
-    data_table(rates, name="membership-at-rates", label=caught)
+    data_table(rates, name="membership-at-rates", label=CAUGHT)
     how("roc")
 
 
