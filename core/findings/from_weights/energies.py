@@ -51,7 +51,7 @@ def energies(target: Target, report: Report = no_report) -> pd.DataFrame:
     for role in ROLES:
         lm = target.model(role)
         means = in_chunks(texts, partial(means_by_masks, lm), report, seed, chunk=_CHUNK)
-        alone = in_chunks(texts, lambda part, _, lm=lm: _one_at_a_time(lm, part), report, seed, chunk=_CHUNK)
+        alone = in_chunks(texts, partial(_one_at_a_time, lm), report, seed, chunk=_CHUNK)
         for masks, values in zip((*MASKS, EVERY_TOKEN), np.column_stack([means, alone]).T, strict=True):
             frames.append(known.assign(model=role, masks=masks, score=values))
     return pd.concat(frames, ignore_index=True)
@@ -67,5 +67,5 @@ def means_by_masks(lm: LanguageModel, texts: list[str], seed: int) -> list[np.nd
     return found
 
 
-def _one_at_a_time(lm: LanguageModel, texts: list[str]) -> list[float]:
+def _one_at_a_time(lm: LanguageModel, texts: list[str], _seed: int) -> list[float]:
     return [float(found.mean()) for found in pseudo_log_likelihoods(lm, texts)]

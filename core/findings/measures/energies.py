@@ -20,8 +20,8 @@ def energies_apart(runs: StoredRuns, spec: RunSpec, attack: str, one: int, other
     `EVERY_TOKEN` instead of a number of masks stands for the normalised energy.
     """
     rows = runs.measured(spec, NAME)
-    sides = (Side(scored(rows[rows["masks"] == masks], attack), attack) for masks in (one, other))
-    return difference(*sides)
+    first, second = (Side(scored(rows[rows["masks"] == masks], attack), attack) for masks in (one, other))
+    return difference(first, second)
 
 
 def scored(rows: pd.DataFrame, attack: str) -> pd.DataFrame:

@@ -13,5 +13,5 @@ from core.spec import RunSpec
 def lengths_apart(runs: StoredRuns, spec: RunSpec, attack: str) -> Interval:
     """AUC of the loss or of the ratio to the public base on long samples − on short ones of the same notes."""
     rows = runs.measured(spec, NAME)
-    sides = (Side(scored(rows[rows["length"] == length], attack), attack) for length in ("long", "short"))
-    return difference(*sides)
+    long, short = (Side(scored(rows[rows["length"] == length], attack), attack) for length in ("long", "short"))
+    return difference(long, short)
