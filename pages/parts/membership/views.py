@@ -123,10 +123,8 @@ def roc_view(choice: Choice) -> None:
 def _for_a_patient(name: str, ceiling: Ceiling) -> str:
     """What an ε per note guarantees a patient with several notes."""
     epsilon = "∞" if math.isinf(ceiling.epsilon) else promised_text(ceiling.epsilon)
-    return (
-        f"“{name}” has an ε per note. For a patient with {ceiling.group} notes this means "
-        f"ε = {epsilon}{'' if ceiling.delta < 1 else ', and δ above 1: no guarantee at all'}."
-    )
+    means = f"ε = {epsilon}{'' if ceiling.delta < 1 else ', and δ above 1: no guarantee at all'}"
+    return f"“{name}” has an ε per note. For a patient with {ceiling.group} notes this means {means}."
 
 
 def _fewer_accused(rates: pd.DataFrame, name: str, attack: str) -> str:
