@@ -22,9 +22,9 @@ INTRODUCTION = (
     "(Bonferroni). Differences between attacks or models resample the patients for both sides together, except for "
     "runs whose tables are not shipped: their intervals are combined as independent ones, which makes them wider. "
     "Several seeds are several figures, and each has to support the claim; seeds are not averaged.",
-    "Ratios of perplexity and differences of accuracy rest on 100,000 resamples. At first they had 1,000, and the seed "
-    "of the draws decided on J-c12: it was “does not hold” and became “cannot tell”. The rule did not change, and no "
-    "other verdict did.",
+    "Ratios of perplexity, differences of accuracy and rankings of conditions rest on 100,000 resamples. At first they "
+    "had 1,000, and the seed of the draws decided on two claims: J-c12 was “does not hold” and became “cannot tell”, "
+    "L-c2 was “cannot tell” and became “holds”. The rules did not change, and no other verdict did.",
     "A verdict is about this project's small models and synthetic notes. It does not say that a paper is wrong.",
 )
 

@@ -13,14 +13,14 @@ from core.evaluation.stats.bootstrap import patient_weights
 from core.evaluation.stats.intervals import proportion_interval
 from core.findings.claim import Figure
 from core.findings.claims import chosen
-from core.findings.experiments import twelve
+from core.findings.experiments import plain, twelve
 from core.findings.judging import jointly
 from core.findings.measures.accounting import epsilon_for_batch, shard_noise
 from core.findings.measures.attacks import Side, auc, caught_at, difference, leakage, single
 from core.findings.measures.canaries import exposure_difference, planted_minus_left_out
 from core.findings.measures.prompts import clustered, design_effect, excess_by_style, style_of
 from core.findings.measures.rarity import rank_correlations_apart, unknown_codes
-from core.findings.measures.tables import accuracy_difference, metric_difference, perplexity_ratio
+from core.findings.measures.tables import accuracy_difference, metric_difference, perplexity_ratio, ranking_difference
 from core.findings.stored_runs import Missing, StoredRuns, with_shipped
 from core.runs.store import DEMO, Workspace
 from core.tasks.inference import TASK as INFERENCE
@@ -302,3 +302,28 @@ def test_the_interval_of_a_paired_difference_does_not_depend_on_the_seed(tmp_pat
     ends = np.quantile(drawn[:, 0] / drawn[:, 1] - drawn[:, 2] / drawn[:, 3], [tail, 1 - tail])
     found = accuracy_difference(runs, twelve(8.0), twelve(8.0).base_spec())
     assert [found.low, found.high] == pytest.approx(ends, abs=0.0008)
+
+
+def test_a_difference_of_rankings_does_not_depend_on_the_seed(tmp_path):
+    """Each patient's share of conditions in order, by loops; its ends against those of other draws."""
+    runs = StoredRuns(with_shipped(Workspace(tmp_path, shared=(DEMO,))))
+    rows = runs.audited(plain("gpt2"), "probes")
+    rows = rows[(rows["probe"] == "fill in the blank") & (rows["model"] == "target")]
+    bins = rows[rows["method"] == "frequency"].set_index("target")["bin"].to_dict()
+    members = rows[(rows["split"] == "member") & rows["patient_id"].notna()]
+    found = {}
+    for (patient, method), one in members.groupby(["patient_id", "method"]):
+        own, won = one[one["label"] == 1], []
+        for code, score in zip(own["target"], own["score"], strict=True):
+            others = one[(one["label"] == 0) & (one["target"].map(bins) == bins[code])]["score"]
+            if len(others):
+                won.append(np.mean((others < score) + (others == score) / 2))
+        found[patient, method] = np.mean(won) if won else np.nan
+    table = pd.Series(found).unstack()
+    judged = (table["name"] - table["another name"]).dropna().to_numpy()
+    n = len(judged)
+    drawn = np.random.default_rng(123).multinomial(n, np.full(n, 1 / n), size=100_000) @ judged / n
+    tail = stats.norm.sf(np.sqrt(n / (n - 1)) * stats.t.isf(0.025, n - 1))
+    difference = ranking_difference(runs, plain("gpt2"), "fill in the blank", "another name")
+    assert difference.value == pytest.approx(judged.mean(), abs=1e-9)
+    assert [difference.low, difference.high] == pytest.approx(np.quantile(drawn, [tail, 1 - tail]), abs=0.0003)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from core.attacks.probes.fill_in import FREQUENCY, OTHER_NAME
 from core.findings.claim import Claim, Figure
 from core.findings.experiments import CLASSROOM, FEW, NAMES, SYNTHETIC, plain, with_variant
-from core.findings.measures.tables import labelled, mean_over_conditions, probe
+from core.findings.measures.tables import labelled, mean_over_conditions, probe, ranking_difference
 from core.findings.needs import Need
 from core.findings.rules import Above, Below, Within
 from core.findings.stored_runs import StoredRuns
@@ -16,7 +17,7 @@ FILL, MLP, COSINE, SEEN, HALF = (
 )
 KINDS: tuple[ModelKind, ...] = ("distilbert", "gpt2")
 SINGLE = "one probe a condition"
-FREQUENCY, LINK = "name − frequency", "name − another name"
+LINK = "name − another name"
 NEGLIGIBLE = 0.02  # a difference of AUC that counts as none
 _HALVES = ("last name", "first name")
 _FREQUENCIES = ("2–5", "6–10", "11–20", "21 or more")  # patients with the condition
@@ -34,12 +35,16 @@ def _figures(runs: StoredRuns, name: str, measure: str, method: str) -> list[Fig
     return [labelled(NAMES[kind], probe(runs, plain(kind), name, measure, method)) for kind in KINDS]
 
 
+def _ranked(runs: StoredRuns, other: str) -> list[Figure]:
+    return [labelled(NAMES[kind], ranking_difference(runs, plain(kind), FILL, other)) for kind in KINDS]
+
+
 def _fill(runs: StoredRuns) -> list[Figure]:
-    return _figures(runs, FILL, "AUC", FREQUENCY)
+    return _ranked(runs, FREQUENCY)
 
 
 def _link(runs: StoredRuns) -> list[Figure]:
-    return _figures(runs, FILL, "AUC", LINK)
+    return _ranked(runs, OTHER_NAME)
 
 
 def _network(runs: StoredRuns) -> list[Figure]:
@@ -127,7 +132,7 @@ CLAIMS = (
         sizes=f"{CLASSROOM}; 292 patients (GPT-2: 48)",
         differs=f"Another name instead of no name. The margin of {100 * NEGLIGIBLE:g} points is ours. {FEW} "
         f"{SYNTHETIC}",
-        why={"cannot tell": "GPT-2 is asked about 48 patients, so its interval reaches just beyond the margin."},
+        why={"holds": "Just so for GPT-2: it is asked about 48 patients, and its interval ends at the margin."},
         page="probes",
     ),
     Claim(

@@ -8,6 +8,10 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
+from core.attacks.probes.fill_in import NAME
+from core.attacks.probes.table import TARGET
+from core.evaluation.probes.ranking import patient_aucs
+from core.evaluation.probes.tables import matrices
 from core.evaluation.probes.verdicts import Look
 from core.evaluation.stats import intervals
 from core.evaluation.stats.bootstrap import (
@@ -93,6 +97,21 @@ def probe(
     """A figure of the identity probes; NaN if the audit has none."""
     found = Look(runs.audited(spec, "probe_figures"))(name, measure, method, model=model, split=split, bin=bin)
     return Interval(found.value, found.low, found.high)
+
+
+def ranking_difference(runs: StoredRuns, spec: RunSpec, name: str, other: str) -> Interval:
+    """AUC by patient of a ranking probe asked with the own name − by `other`, members resampled for both."""
+    rows = runs.audited(spec, "probes")
+    found = matrices(rows[rows["probe"] == name])
+    own = found.named[NAME, TARGET]
+    member = own.splits == "member"
+    sides = [
+        patient_aucs(found.scores(method, TARGET)[member], own.labels[member], found.bins) for method in (NAME, other)
+    ]
+    judged = sides[0] - sides[1]
+    judged = judged[np.isfinite(judged)]
+    patients = pd.Series(np.arange(len(judged)))
+    return _paired(weighted_share(judged, np.ones(len(judged))), patients)
 
 
 def mean_over_conditions(runs: StoredRuns, spec: RunSpec, name: str, bin_: str) -> tuple[Interval, int]:
