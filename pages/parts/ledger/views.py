@@ -98,10 +98,11 @@ def _total(found: dict, unit: str, budget: float) -> None:
     within = f"{'Over' if over else 'Within'} the budget"
     if partly:
         within = f"Without the releases with ε per {others}, which are added below: {within[0].lower()}{within[1:]}"
+    by = promised_text(total.epsilon - budget) if over else proved_text(budget - total.epsilon)
     st.caption(
-        f"{within} of {setting_text(budget)} by {abs(budget - total.epsilon):.3g}. "
+        f"{within} of {setting_text(budget)} by {by}. "
         f"{total.releases} release{'s' if total.releases != 1 else ''}, {total.accounting()}; "
-        f"the plain sum of their ε is {total.added:.3g}."
+        f"the plain sum of their ε is {promised_text(total.added)}."
     )
 
 
