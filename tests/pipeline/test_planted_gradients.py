@@ -141,7 +141,9 @@ def test_pages_and_report_show_it_apart_from_the_attacks_on_the_model(root, smok
 
     monkeypatch.setenv("PHILAB_DATA", str(root))
     app = visit("canaries", view="Guarantee", left=runs[0].id, right=runs[1].id)
-    assert said(app).count("(white-box)") == 1 and sentence in said(app), "nothing about a run without privacy"
+    assert said(app).count("every step (white-box)") == 1 and sentence in said(app), (
+        "nothing about a run without privacy"
+    )
     assert any("3 such trainings" in caption.value for caption in app.caption)
     table = next(frame.value for frame in app.dataframe if "proved_by_curve" in frame.value.columns)
     assert len(table) == 3

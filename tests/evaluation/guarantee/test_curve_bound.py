@@ -162,8 +162,8 @@ def test_noise_that_is_smaller_than_promised_raises_an_alarm_of_its_own() -> Non
     found = audit_guarantee(canaries, scores, unit="note", delta=run.delta, promised=run.epsilon())
     row = by_curve(with_curve(found, run))
     assert row is not None and row["alarm"] and row["epsilon"] > run.epsilon()
-    assert "an alarm" in curve_sentence(row["epsilon"], 200, run.epsilon(), "note", alarm=True)
-    assert "an alarm" not in curve_sentence(0.0, 200, run.epsilon(), "note", alarm=False)
+    assert "Alarm: " in curve_sentence(row["epsilon"], 200, run.epsilon(), "note", alarm=True)
+    assert "Alarm" not in curve_sentence(0.0, 200, run.epsilon(), "note", alarm=False)
 
 
 def test_what_is_proved_does_not_depend_on_the_accountant_and_has_no_margin() -> None:

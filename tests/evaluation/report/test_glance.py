@@ -171,7 +171,7 @@ def test_verdicts(runs, report):
     assert verdict(replace(calm, model=dict(calm.model) | {"epsilon": 933.0}))[0] == "empty"
     assert verdict(replace(calm, model=dict(calm.model) | {"right_guesses_counted": 1.0}))[0] == "empty"
     key, said = verdict(with_leak(plain, "exceeds its control"))
-    assert key == "unprotected" and "repeats its patients" in said
+    assert key == "unprotected" and "writes identifiers of its patients" in said
     assert "protects nobody" in verdict(with_leak(plain, "cannot be told from its control"))[1]
 
 

@@ -42,7 +42,7 @@ def test_a_missed_word_and_a_false_find_change_recall_and_precision(cohort, tmp_
     finished(app)
     shown = {metric.label: metric.value for metric in app.metric}
     assert shown["Recall on your notes"] == percent(found / (found + places))
-    assert found and shown["Precision on your notes"] == "100 %"
+    assert found and shown["Precision on your notes"] == percent(1.0)
     assert "**Note 2 of 20**" in "\n".join(one.value for one in app.markdown)
 
     wrong = app.multiselect(key=f"label_wrong-{upload.digest}-1")

@@ -118,7 +118,7 @@ def test_a_user_has_one_forgetting_at_a_time(data, smoke_specs, monkeypatch):
     monkeypatch.setattr(live.st, "session_state", {})
     live.start(run, "P1")
     live.start(run, "P2")
-    assert list(works) == [(run.id, "P1")] and "Wait for its end" in live.refusal() and not live.refusal()
+    assert list(works) == [(run.id, "P1")] and "Wait for that" in live.refusal() and not live.refusal()
     live.start(run, "P2")
     assert list(works) == [(run.id, "P1"), (run.id, "P2")]
     works[run.id, "P1"].active = False
