@@ -176,7 +176,7 @@ def first_texts(generations: pd.DataFrame, samples: int) -> pd.DataFrame:
 def written(
     generations: pd.DataFrame, index: PhiIndex, patient: str, never_seen: Sequence[str], members: Sequence[str]
 ) -> dict[str, int]:
-    """Whose values the texts hold, as one row of the table `writing`.
+    """The patients whose values are in the texts, as one row of the table `writing`.
 
     `index` is that of the whole cohort, in which the patient is a member, for every model alike. A health detail counts
     beside an identity only (docs/methods/metrics.md). Other members count with a direct identifier, as in the audit.

@@ -120,7 +120,7 @@ class ContentId:
 
 
 def notes_by_patient(notes: pd.DataFrame) -> pd.Series:
-    """Number of notes of each patient among training `notes`, by patient id. Inserted canaries are nobody's notes."""
+    """Number of notes of each patient among training `notes`, by patient id. Canaries belong to no patient."""
     return notes[notes["split"] == "member"].groupby("patient_id").size()
 
 

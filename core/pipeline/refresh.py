@@ -3,7 +3,7 @@
 A metrics table says of which version it is (`core.runs.tables.table_version`), and every figure since which version it
 is made as it is now (`since` of `core.evaluation.figures.record.Figure`; for a run on imported notes `since_imported`,
 if that is later). No attack is run: metrics, card and the figures of a full audit follow from tables that are stored.
-Interrupted, the same call goes on: a run whose metrics and checksums do not agree is made again, too.
+After an interruption the same call goes on: a run whose metrics and checksums do not agree is made again, too.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 LABELS = (
     "Entity figures: a tagger of problems, tests and treatments, on the vectors of a public masked model, was fitted "
     "on released notes, on as many texts of the public model, and on as many real notes of population patients, if the "
-    "cohort has them; where there are more released notes, also on all, at most 2,000. Nobody labelled these texts: a "
-    "list of the hospital's terms did, for all of them. Every tagger was judged on the same real notes of held-out "
+    "cohort has them; where there are more released notes, also on all, at most 2,000. All these texts were labelled "
+    "by a list of the hospital's terms, not by people. Every tagger was judged on the same real notes of held-out "
     "patients, by the labels of their records. “List of terms” is the list alone, without a tagger."
 )
 

@@ -91,7 +91,7 @@ def _severity(kind: str) -> int:
 def by_field(hits: pd.DataFrame, corpus: Corpus) -> pd.DataFrame:
     """Patients for whom each searchable field was written, members and held-out patients alike, with Wilson intervals.
 
-    The pool of a field are the patients whose value can be searched for: in an imported cohort not everybody's can.
+    A field's pool is the patients whose value can be searched for. In an imported cohort that is not everybody.
 
     A direct identifier counts by itself, a health detail only beside the patient's identity (docs/methods/metrics.md,
     "Which hits count"). Hits by the old rule, and hits that belong to no patient, do not count.

@@ -330,8 +330,9 @@ CLAIMS = (
         sizes=_MANY,
         why={
             "does not hold": "ε = 8 is promised for one note. For the 64 notes that hold one canary, exact accounting "
-            "gives ε = 3,343: nothing in practice. These canaries rank first among all candidates, as they do without "
-            "privacy. Canaries that occur up to 16 times reach 1 to 5 bits on average, and 10 without privacy."
+            "gives ε = 3,343, which promises nothing in practice. These canaries rank first among all candidates, as "
+            "they do without privacy. Canaries that occur up to 16 times reach 1 to 5 bits on average, and 10 without "
+            "privacy."
         },
         differs=f"ε = 8 instead of 0.58, {MOST_COPIES} copies instead of up to 100,000, and the margin of "
         f"{NO_SECRET:g} bit is ours. {SYNTHETIC}",

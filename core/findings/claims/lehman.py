@@ -132,7 +132,7 @@ CLAIMS = (
         sizes=f"{CLASSROOM}; 292 patients (GPT-2: 48)",
         differs=f"Another name instead of no name. The margin of {100 * NEGLIGIBLE:g} points is ours. {FEW} "
         f"{SYNTHETIC}",
-        why={"holds": "Just so for GPT-2: it is asked about 48 patients, and its interval ends at the margin."},
+        why={"holds": "For GPT-2 only just: 48 patients are asked about, and the interval ends at the margin."},
         page="probes",
     ),
     Claim(

@@ -36,7 +36,7 @@ def unnamed_others(target: Target, report: Report = no_report) -> pd.DataFrame:
         NotPossible: when the hospital's notes have no inserted names.
     """
     if target.spec.corpus.variant != "name-insertion":
-        raise NotPossible("this table is made of hospitals whose notes have inserted names")
+        raise NotPossible("this table can be made only for a hospital with inserted names")
     notes = evaluation_notes(target)
     notes = notes[notes["split"].isin(["member", "heldout"])]
     names = target.corpus.patients.set_index("patient_id")["full_name"]

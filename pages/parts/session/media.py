@@ -3,8 +3,8 @@
 Streamlit 1.67 serves `/media/…` to everybody who asks, without a session or a cookie, so only the address protects what
 a session offers. Its own address is a hash of the content, the type and the file's name, without a secret
 (`memory_media_file_storage._calculate_file_id`). Of files above 1 MiB it hashes 64 KiB at the beginning, in the middle
-and at the end. So who knows these parts can compute the address and read the rest, and two files that agree in them get
-one address: the second session would be given the first one's file.
+and at the end. So anyone who knows these parts can compute the address and read the rest, and two files that agree in
+them get one address: the second session would be given the first one's file.
 
 Here the address is a keyed hash of the whole content (BLAKE2b in its keyed mode, RFC 7693). The key is drawn when the
 process starts and never leaves it.
