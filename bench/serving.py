@@ -36,6 +36,7 @@ class _OneModel:
     """The parts of a workspace that the server needs, with a single run whose model is loaded already."""
 
     lm: LanguageModel
+    weights_identity: tuple[int, ...] | None = None
 
     def run(self, run_id: str) -> _OneModel:
         """Return the only run."""

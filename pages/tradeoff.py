@@ -40,7 +40,7 @@ shell.page(
 
 @resources.cached_data(max_entries=50, show_spinner=False)
 def curves_of(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
-    """The points of a sweep's runs in the data folder `root`. Runs never change, so the result can be cached."""
+    """The points of a sweep's runs in the data folder `root`."""
     from core.evaluation.sweep.tradeoff import points
     from core.runs import queries
 

@@ -1,9 +1,9 @@
 """The runs in a store, listed over and over again: pages do so at every click, some of them several times.
 
-A complete run does not change, so a `Run` that was opened once is kept. Runs that come or go are noticed at once: each
-listing reads the names and inode numbers in the folder of runs, which is one pass over one folder. What happens inside
-a run's folder (somebody damages a file) is looked at for CHECKED runs in each listing, in turns: a store of so many
-runs is checked as a whole each time, and a page of a store of thousands does not ask for the times of ten thousand
+A complete run hardly ever changes, so a `Run` that was opened once is kept. Runs that come or go are noticed at once:
+each listing reads the names and inode numbers in the folder of runs, which is one pass over one folder. What happens
+inside a run's folder (somebody damages a file) is looked at for CHECKED runs in each listing, in turns: a store of so
+many runs is checked as a whole each time, and a page of a store of thousands does not ask for the times of ten thousand
 files. A reader that meets damage reports it (`integrity.whole.note_damage`), and then the next listing checks all runs.
 """
 
@@ -12,10 +12,11 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from core.runs.integrity.replaced import note_replaced
 from core.runs.integrity.whole import damage_noted
 from core.runs.run import Run, RunBroken
 
@@ -78,6 +79,8 @@ class _Listing:
                     folder = self.place / name if known is None else known[1]
                     known = (inode, folder, self._open(folder))
                 found[name] = known
+            if not self._found.keys() <= found.keys() or _known_elsewhere(found.keys() - self._found.keys(), self):
+                note_replaced()  # another folder has, or may get, the id of a run that was listed here
             self._found, self._noted = found, noted
             return {name: (folder, one) for name, (_, folder, one) in found.items()}
 
@@ -102,6 +105,15 @@ class _Listing:
                 for name, known in self._found.items()
                 if isinstance(known[2], Run) and known[2].spec.corpus.imported is None
             }
+
+
+def _known_elsewhere(names: Set[str], but: _Listing) -> bool:
+    """Whether another listing than `but` has one of these names: a run in the data folder hides a shipped one."""
+    if not names:
+        return False
+    with _lock:
+        others = [listing for listing in _listings.values() if listing is not but]
+    return any(not names.isdisjoint(listing._found) for listing in others)
 
 
 def _folders(place: Path) -> dict[str, int]:

@@ -17,6 +17,7 @@ from core.common.randomness import NoiseSource
 from core.corpus.tables import Corpus
 from core.runs.events import Status, read_events, read_status
 from core.runs.figures_only import FiguresOnly, schemas_of
+from core.runs.integrity.replaced import note_replaced
 from core.runs.integrity.whole import (
     MECHANISM,
     FolderIdentity,
@@ -39,6 +40,7 @@ RUN_ID = re.compile(r"(gpt2|distilbert|bert)-[0-9a-f]{12}")
 SPEC_FILE = "spec.json"
 PRIVACY_FILE = "privacy.json"
 VOCABULARY_FILE = "vocabulary.json"
+WEIGHTS_FILE = "model/model.safetensors"
 REMEDY = "`python -m core verify --repair` moves it to damaged/ or rebuilds what it can."
 
 
@@ -113,12 +115,15 @@ class Run:
         try:
             identity = folder_identity(folder)
         except OSError:
-            _opened.pop((folder, shipped), None)
+            if _opened.pop((folder, shipped), None) is not None:
+                note_replaced()
             return cls._read(folder, shipped)  # says what is wrong
         known = _opened.get((folder, shipped))
         if known is not None and known[0] == identity:
             return known[1]
         _opened.pop((folder, shipped), None)
+        if known is not None and known[0][1] != identity[1]:  # else a reader reported damage, perhaps in another run
+            note_replaced()
         run = cls._read(folder, shipped)
         _opened[folder, shipped] = (identity, run)
         return run
@@ -242,13 +247,22 @@ class Run:
         """Vocabulary entries from the run's notes, in the order they were learned; None: public vocabulary only."""
         return None if self.spec.vocabulary is None else read_vocabulary(self.folder)
 
+    @property
+    def weights_identity(self) -> tuple[int, ...] | None:
+        """What stays the same while the run's weights do: inode, size and time of their file. None without weights."""
+        try:
+            there = (self.folder / WEIGHTS_FILE).stat()
+        except OSError:
+            return None
+        return there.st_ino, there.st_size, there.st_mtime_ns
+
     @cached_property
     def has_model(self) -> bool:
         """Whether the run can answer prompts: its weights are kept, or it is the public base model itself."""
         return self.spec.is_base or self._keeps_weights()
 
     def _keeps_weights(self) -> bool:
-        return (self.folder / "model" / "model.safetensors").exists()
+        return (self.folder / WEIGHTS_FILE).exists()
 
     def model(self) -> LanguageModel:
         """Load the run's weights (for a control run, the public base model's). Raises RunBroken if none are kept."""
@@ -257,9 +271,7 @@ class Run:
         if self.spec.is_base:
             return load(self.spec.model)
         if not self._keeps_weights():  # asked anew: they may have been pruned
-            raise RunBroken(
-                f"Run {self.id} has tables but no weights (model/model.safetensors), so it cannot be prompted."
-            )
+            raise RunBroken(f"Run {self.id} has tables but no weights ({WEIGHTS_FILE}), so it cannot be prompted.")
         return load_folder(self.folder / "model")
 
 

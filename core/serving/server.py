@@ -35,6 +35,9 @@ MOST_ROWS = 128  # most samples in one batch
 
 
 class _Trained(Protocol):
+    @property
+    def weights_identity(self) -> tuple[int, ...] | None: ...
+
     def model(self) -> LanguageModel: ...
 
 
@@ -54,7 +57,7 @@ class Server:
         self.batches: deque[int] = deque(maxlen=100)  # rows in the most recent batches, newest last
         self._capacity = models
         self._gather_seconds = gather_seconds
-        self._models: OrderedDict[str, LanguageModel] = OrderedDict()
+        self._models: OrderedDict[str, tuple[tuple[int, ...] | None, LanguageModel]] = OrderedDict()  # and whose file
         self._forgotten: dict[str, int] = {}  # number of times that each run was deleted
         self._queue: list[Stream] = []
         self._wake = threading.Condition()
@@ -173,15 +176,20 @@ class Server:
                 stream.finish(_sentence(error), refused=isinstance(error, PromptError))
 
     def _model(self, run_id: str) -> LanguageModel:
+        """The run's model, loaded if it is not in memory or its weights are no longer those on disk."""
         with self._wake:
-            lm, forgotten = self._models.pop(run_id, None), self._forgotten.get(run_id, 0)
-        if lm is None:
-            lm = self.workspace.run(run_id).model()
+            kept, forgotten = self._models.pop(run_id, None), self._forgotten.get(run_id, 0)
+        run = self.workspace.run(run_id)
+        weights = run.weights_identity  # before they are read: a run made again meanwhile is loaded again the next time
+        if kept is not None and kept[0] == weights:
+            lm = kept[1]
+        else:
+            lm = run.model()
             lm.model.eval()
         with self._wake:
             if self._forgotten.get(run_id, 0) != forgotten:
                 raise ServingError(f"Run {run_id} has just been deleted.")
-            self._models[run_id] = lm  # newest last
+            self._models[run_id] = weights, lm  # newest last
             while len(self._models) > self._capacity:
                 self._models.popitem(last=False)
         return lm

@@ -11,6 +11,7 @@ import pytest
 
 from bench.load._store import fill
 from core.runs import listing, queries
+from core.runs.integrity.replaced import replaced
 from core.runs.integrity.verify import damages
 from core.runs.integrity.whole import note_damage
 from core.runs.run import Run
@@ -58,6 +59,31 @@ def test_runs_that_come_and_go_are_noticed_at_once(store, looked_at) -> None:
     shutil.move(store.root / "elsewhere", gone.folder)
     before = len(looked_at)
     assert len(store.runs()) == RUNS and gone.id in looked_at[before:]
+
+
+def test_other_files_under_the_id_of_a_run_are_counted_and_nothing_else(store, tmp_path: Path) -> None:
+    """Pages keep figures by the ids of runs and this count."""
+    one, other, third, *_ = store.runs()
+
+    def counted(change) -> int:
+        before = replaced()
+        change()
+        store.runs()
+        store.run(one.id)
+        return replaced() - before
+
+    assert counted(lambda: None) == 0
+    assert counted(lambda: note_damage(other.folder / "tables/scores.parquet", SCHEMAS["scores"].names, "is odd")) == 0
+    again = pd.read_parquet(one.folder / "tables/metrics.parquet").assign(value=0.5)
+    assert counted(lambda: again.to_parquet(one.folder / "tables/metrics.parquet")) == 1, "figures computed again"
+    assert store.run(one.id).metrics["value"].eq(0.5).all()
+    assert counted(lambda: shutil.copytree(other.folder, tmp_path / "kept")) == 0
+    assert counted(lambda: shutil.rmtree(other.folder)) == 1
+    assert counted(lambda: shutil.copytree(tmp_path / "kept", other.folder)) == 1, "made again under its id"
+    shipped = Workspace(tmp_path / "data", shared=(tmp_path / "shipped",))
+    shutil.copytree(third.folder, tmp_path / "shipped/runs" / third.id)
+    assert counted(shipped.runs) >= 1, "one hides the other"
+    assert counted(lambda: shutil.rmtree(third.folder)) == 1 and shipped.run(third.id).shipped
 
 
 def test_damage_is_found_in_turn_and_at_once_if_a_reader_reports_it(store) -> None:

@@ -196,7 +196,7 @@ def _noiseless(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
 
 @resources.cached_data(max_entries=4, show_spinner=False)
 def _curves(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
-    """The points of these runs in the data folder `root`. A run never changes, so they can be cached."""
+    """The points of these runs in the data folder `root`."""
     from core.evaluation.sweep.tradeoff import points
     from core.runs import queries
 

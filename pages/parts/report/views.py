@@ -71,7 +71,7 @@ def choose(runs: Sequence[Run]) -> list[Run]:
 
 @resources.cached_object(max_entries=20, show_spinner=False)
 def _outline(root: str, run_ids: tuple[str, ...]) -> Report:
-    """The part of a report that is drawn at once, of runs in the data folder `root`; cached, as runs never change."""
+    """The part of a report that is drawn at once, of runs in the data folder `root`."""
     from core.evaluation.report.facts import outline
 
     workspace = owner.workspace()

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import streamlit as st
 
+from core.runs.integrity.replaced import replaced
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -32,22 +34,57 @@ _process_objects: list[dict[tuple[Any, ...], Any]] = []  # one for each function
 
 
 def cached_data(**options: Any) -> Callable[[Function], Function]:
-    """`st.cache_data`: every caller gets a copy. It is emptied when a cohort is deleted."""
-    return st.cache_data(**options)
+    """`st.cache_data`: every caller gets a copy. It is emptied when a cohort is deleted.
+
+    An argument may be a run's id: the value is made again once the process has met other files under any run's id.
+    """
+
+    def decorate(function: Function) -> Function:
+        return _as_called(function, st.cache_data(**options)(_by_runs(function)))
+
+    return decorate
 
 
 def cached_object(**options: Any) -> Callable[[Function], Function]:
     """`st.cache_resource` for objects that may hold data of a cohort (a model, scores, tables, a figure).
 
-    All callers share one object and must not modify it. It is emptied when a cohort is deleted.
+    All callers share one object and must not modify it. It is emptied when a cohort is deleted, and arguments may be
+    ids of runs, as in `cached_data`.
     """
 
     def decorate(function: Function) -> Function:
-        kept = st.cache_resource(**options)(function)
+        kept = st.cache_resource(**options)(_by_runs(function))
         _objects_of_cohorts.append(kept)
-        return kept
+        return _as_called(function, kept)
 
     return decorate
+
+
+def _by_runs(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` with one more argument in front, which Streamlit makes part of the key: `replaced()`.
+
+    A value that is being made while a run is replaced is kept under the count of before, where nobody finds it.
+    """
+
+    @functools.wraps(function)
+    def made(replaced: int, *arguments: Any, **named: Any) -> Any:
+        return function(*arguments, **named)
+
+    first = inspect.Parameter("replaced", inspect.Parameter.POSITIONAL_ONLY)
+    own = inspect.signature(function)
+    made.__signature__ = own.replace(parameters=[first, *own.parameters.values()])  # type: ignore[attr-defined]
+    return made
+
+
+def _as_called(function: Function, kept: Any) -> Function:
+    """The cached function as pages call it, with Streamlit's `clear`."""
+
+    @functools.wraps(function)
+    def ask(*arguments: Any, **named: Any) -> Any:
+        return kept(replaced(), *arguments, **named)
+
+    ask.clear = kept.clear  # type: ignore[attr-defined]
+    return cast("Function", ask)
 
 
 def process_object(function: Function) -> Function:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import streamlit as st
 
+from core.runs.integrity.replaced import note_replaced
 from pages.parts.session import classroom, resources
 
 
@@ -38,6 +41,38 @@ def test_a_browser_that_empties_streamlits_caches_removes_no_object_of_the_proce
     resources.forget_process()
     assert kept() is not before and classroom.classroom() is not rooms
     assert code in classroom.classroom(), "rooms are in the data folder, so a server that was restarted has them"
+
+
+@pytest.mark.parametrize("cache", [resources.cached_data, resources.cached_object])
+def test_what_was_made_of_a_run_is_made_again_when_its_files_are_others(cache: Callable[..., Any]) -> None:
+    made: list[tuple[str, int]] = []
+
+    @cache(max_entries=10, show_spinner=False)
+    def figures(run_id: str, _run: object, *, more: int = 0) -> list[int]:
+        made.append((run_id, more))
+        return [len(made)]
+
+    assert figures("gpt2-a", object()) == figures("gpt2-a", object()) == [1]
+    assert figures("gpt2-b", object(), more=1) == [2] and figures("gpt2-b", object(), more=2) == [3]
+    note_replaced()
+    assert figures("gpt2-a", object()) == figures("gpt2-a", object()) == [4]
+    figures.clear()
+    assert figures("gpt2-a", object()) == [5]
+    assert made == [("gpt2-a", 0), ("gpt2-b", 1), ("gpt2-b", 2), ("gpt2-a", 0), ("gpt2-a", 0)]
+
+
+def test_what_is_being_made_while_a_run_is_replaced_is_not_kept() -> None:
+    made: list[int] = []
+
+    @resources.cached_data(max_entries=10, show_spinner=False)
+    def figures(run_id: str) -> int:
+        made.append(1)
+        if len(made) == 1:
+            note_replaced()
+        return len(made)
+
+    assert figures("gpt2-a") == 1
+    assert figures("gpt2-a") == figures("gpt2-a") == 2
 
 
 def test_an_object_is_made_once_for_each_of_its_arguments_also_by_thirty_threads_at_once() -> None:

@@ -102,7 +102,7 @@ def test_a_cohort_that_another_process_deleted_is_dropped(workspace, upload):
 
 def test_a_model_that_was_being_loaded_when_its_run_was_deleted_is_not_kept():
     slow = Slow(lambda: SimpleNamespace(model=SimpleNamespace(eval=lambda: None)))
-    server = Server(SimpleNamespace(run=lambda run_id: SimpleNamespace(model=slow)))
+    server = Server(SimpleNamespace(run=lambda run_id: SimpleNamespace(model=slow, weights_identity=None)))
     ended: list[object] = []
 
     def load() -> None:
