@@ -75,7 +75,8 @@ def export_run(workspace: Workspace, spec: RunSpec, out: Path) -> list[Path]:
     if not cohort.exists():
         workspace.corpus(spec.corpus)  # stores it
         with building(cohort.parent, private=False) as beside:
-            stored = workspace.root / "corpora" / spec.corpus.digest()
+            stored = workspace.corpus_folder(spec.corpus)  # it may be a shipped one
+            assert stored is not None  # just stored, if it was nowhere
             shutil.copytree(stored, beside / cohort.name, ignore=shutil.ignore_patterns(CHECKSUMS))
             _publish(beside / cohort.name, cohort)
         made.append(cohort)
