@@ -33,6 +33,11 @@ def proved_text(epsilon: float) -> str:
     return _three_digits(epsilon, lambda value: math.floor(value + 1e-6))
 
 
+def computed_text(epsilon: float) -> str:
+    """An ε that is neither guaranteed nor proven, such as by a wrong formula, with three digits: `9.94`, `1,234`."""
+    return _three_digits(epsilon, round)
+
+
 def _three_digits(epsilon: float, whole: Callable[[float], int]) -> str:
     if not 0 < epsilon < math.inf:
         return f"{epsilon:.3g}"

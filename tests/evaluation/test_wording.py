@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.common.formatting import delta_text, promised_text, proved_text
+from core.common.formatting import computed_text, delta_text, promised_text, proved_text
 from core.evaluation.registry import explain
 from core.evaluation.wording import (
     at_most_text,
@@ -180,6 +180,8 @@ def test_perplexity_is_explained_for_models_that_fill_gaps_too():
         (lambda: proved_text(2.746), "2.74"),
         (lambda: proved_text(2.74), "2.74"),
         (lambda: proved_text(1234.5), "1,234"),
+        (lambda: computed_text(9.944), "9.94"),
+        (lambda: computed_text(1234.6), "1,235"),
         (lambda: percent(0.0), "0\u00a0%"),
         (lambda: percent(0.0007), "0.07\u00a0%"),
         (lambda: percent(0.00001), "<\u00a00.01\u00a0%"),

@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.common.formatting import delta_text, promised_text
+from core.common.formatting import computed_text, delta_text, promised_text
 from core.evaluation.sweep.sweeps import Sweep
 from core.evaluation.wording import percent
 from core.spec import Accountant, Unit
@@ -131,12 +131,12 @@ def _sentence(last: pd.Series, unit: str, rate: float, delta: float) -> None:
     times = f", {wrong / true:,.0f} times as much" if true > 0 and wrong / true >= 2 else ""
     st.markdown(
         f"## ε = {promised_text(true)} per {unit}\n\nBy {by}, at δ = {delta_text(delta)}, with {percent(rate)} of the "
-        f"{unit}s in a step. The formula of the PrivAI-Leak report would give {promised_text(wrong)}{times}."
+        f"{unit}s in a step. The formula of the PrivAI-Leak report would give {computed_text(wrong)}{times}."
     )
 
 
 def _alt(last: pd.Series) -> str:
-    told = ", ".join(f"{name} {promised_text(value)}" for name, value in last.items() if math.isfinite(value))
+    told = ", ".join(f"{name} {computed_text(value)}" for name, value in last.items() if math.isfinite(value))
     return f"ε against steps by four accountants, ending at {told}"
 
 
