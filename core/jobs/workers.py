@@ -17,6 +17,7 @@ from typing import Any
 
 from distributed import Client
 
+from core.models.shipped_bases import BASES
 from core.runs.remote.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,8 +49,15 @@ def fact_finder() -> Callable[..., Facts]:
         for path in sorted(folder.rglob("*")) if folder else ():
             if folder and path.suffix in kinds and path.is_file():
                 code.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-        token, problem = None, ""
+        token, problem, bases = None, "", None
         try:
+            if folder is not None:  # a run's id names its base model; other weights under that name would fit it, too
+                place = Path(import_module("core.models.shipped_bases").BASES)
+                read = hashlib.sha256()
+                for path in sorted(place.rglob("*")):
+                    if path.is_file():
+                        read.update(path.relative_to(place).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+                bases = read.hexdigest()
             if data is not None:
                 token = (Path(data) / token_file).read_text()
             elif folder is not None:
@@ -65,6 +73,7 @@ def fact_finder() -> Callable[..., Facts]:
             "host": socket.gethostname(),
             "package": None if folder is None else str(folder),
             "code": None if folder is None else code.hexdigest(),
+            "bases": bases,
             "token": token,
             "problem": problem,
             "data": data,
@@ -166,6 +175,8 @@ def _refusal(found: Facts | Exception, expected: Facts, shared: Path | Store) ->
         return f"cannot import this program's package `core`. Start it in {ROOT}, or with PYTHONPATH={ROOT}."
     if found["code"] != expected["code"]:
         return f"has another version of this program in {found['package']}. Give it the code of {ROOT}."
+    if found["bases"] != expected["bases"]:
+        return f"has other base models than {BASES}: give it the same files. {found['problem']}".strip()
     if found["token"] != expected["token"]:
         if isinstance(shared, Store):
             return f"does not see the store {shared.address}: give it the same PHILAB_STORE. {found['problem']}".strip()

@@ -146,6 +146,7 @@ def test_a_sweep_takes_the_worker_that_can(
     [
         ({"package": None}, "cannot import this program's package"),
         ({"code": "other"}, "another version of this program"),
+        ({"bases": "other"}, "has other base models than"),
         ({"token": None}, "does not see this data folder"),
         ({"writable": False}, "may not write"),
         ({"memory": 1 << 20}, "0.0 GiB of free memory, but a job needs about 1 GiB"),

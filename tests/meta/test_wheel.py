@@ -28,7 +28,8 @@ from core.runs.store import Workspace, data_folder
 from core.spec import RunSpec
 run = execute(RunSpec.model_validate_json(sys.argv[1]), Workspace("data", shared=()))
 facts = fact_finder()(os.getcwd(), "none")
-print(json.dumps({"core": core.__file__, "code": facts["code"], "run": run.id, "data": str(data_folder())}))
+told = {"core": core.__file__, "code": facts["code"], "bases": facts["bases"], "run": run.id}
+print(json.dumps(told | {"data": str(data_folder())}))
 """
 
 
@@ -91,6 +92,7 @@ def test_it_trains_outside_the_checkout_as_in_it(
     )
     said = json.loads(told.stdout.splitlines()[-1])
     assert Path(said["core"]).is_relative_to(site) and said["data"] == str(place / "data")
-    assert said["code"] == fact_finder()(str(ROOT), "none")["code"], "a worker with the wheel fits a server without"
+    here = fact_finder()(str(ROOT), "none")
+    assert here["bases"] and (said["code"], said["bases"]) == (here["code"], here["bases"]), "the wheel fits a checkout"
     weights = Path("runs", said["run"], "model", "model.safetensors")
     assert (place / "data" / weights).read_bytes() == (smoke_workspace / weights).read_bytes()
