@@ -10,7 +10,19 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def delta_text(delta: float) -> str:
-    """`10⁻⁵`, `2.3·10⁻⁷`; from a thousandth upwards `0.03`."""
+    """The δ of a guarantee with two digits, rounded up: `10⁻⁵`, `2.4·10⁻⁷` for 2.31e-7; from 0.001 upwards `0.04`."""
+    return _two_digits(delta, lambda value: math.ceil(value - 1e-6))
+
+
+def limit_text(limit: float) -> str:
+    """The largest δ that is allowed, as `delta_text` but rounded down."""
+    return _two_digits(limit, lambda value: math.floor(value + 1e-6))
+
+
+def _two_digits(delta: float, whole: Callable[[float], int]) -> str:
+    if delta > 0:
+        step = 10.0 ** (math.floor(math.log10(delta)) - 1)
+        delta = whole(delta / step) * step
     if delta >= 1e-3 or delta == 0:
         return f"{delta:.2g}"
     mantissa, exponent = f"{delta:.1e}".split("e")

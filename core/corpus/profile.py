@@ -26,18 +26,19 @@ def field_profile(corpus: Corpus) -> pd.DataFrame:
     """One row per PHI field: `field`, `role`, number of `distinct` values, and how often the notes contain it.
 
     `mentions` counts spans over all notes; `patients_named` the patients whose notes contain it at least once; `share`
-    is their share of the patients with notes (0..1; NaN without notes).
+    is their share of the patients with notes (0..1; NaN without notes). Canaries are nobody: they do not count.
     """
-    spans = corpus.notes[["patient_id", "phi_spans"]].explode("phi_spans").dropna(subset="phi_spans")
+    notes, patients = (table[table["split"] != "canary"] for table in (corpus.notes, corpus.patients))
+    spans = notes[["patient_id", "phi_spans"]].explode("phi_spans").dropna(subset="phi_spans")
     spans = spans.assign(field=[span["field"] for span in spans["phi_spans"]])
     mentions = spans["field"].value_counts()
     named = spans.groupby("field")["patient_id"].nunique()
-    with_notes = corpus.notes["patient_id"].nunique()
+    with_notes = notes["patient_id"].nunique()
     rows = [
         {
             "field": field.label,
             "role": field.role,
-            "distinct": int(corpus.patients[field.name].nunique()),
+            "distinct": int(patients[field.name].nunique()),
             "mentions": int(mentions.get(field.name, 0)),
             "patients_named": int(named.get(field.name, 0)),
             "share": named.get(field.name, 0) / with_notes if with_notes else float("nan"),

@@ -223,7 +223,7 @@ def audit_sentence(bound: float, promised: float, ceiling: float) -> str:
 
     A bound says little without its ceiling: twelve canaries show at most 1.26, however much the model leaks.
     """
-    most = f"these trials could show at most {epsilon_text(ceiling)}"
+    most = f"these trials could show at most {proved_text(ceiling)}"
     if math.isinf(promised):
         proved = f"that it is at least {proved_text(bound)}" if bound > 0 else "no lower bound above 0"
         return f"Without privacy, nothing limits ε. {FROM_MODEL} prove {proved} ({most})."

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from core.common.formatting import promised_text
+
 Say = Callable[[str], None]
 SAY_SECONDS = 2.0
 
@@ -26,7 +28,7 @@ def training_lines(
         elif event["event"] == "step" and (clock() - said > every or event["step"] == event["steps"]):
             said = clock()
             loss = "–" if event["loss"] is None else f"{event['loss']:.3f}"
-            spent = "" if event["epsilon"] is None else f", ε {event['epsilon']:.3g}"
+            spent = "" if event["epsilon"] is None else f", ε {promised_text(event['epsilon'])}"
             say(f"  step {event['step']}/{event['steps']}, loss {loss}{spent}, {event['eta_seconds']:.0f} s left")
 
     return tell

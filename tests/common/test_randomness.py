@@ -63,7 +63,7 @@ def test_streams_of_other_keys_and_paths_are_others_and_one_path_repeats() -> No
 
 def test_a_public_seed_draws_what_it_always_drew() -> None:
     """Runs of public seeds keep their numbers."""
-    assert PublicSeed(7).stream(4, 12).random() == np.random.default_rng([7, 4, 12]).random()
+    assert PublicSeed(7).stream(4, 12).random() == pytest.approx(0.8967409206448517, abs=1e-15), "as written down once"
     assert PublicSeed(7).name_key("n1") == b"7\0n1\0" and PublicSeed(7).check == b""
 
 

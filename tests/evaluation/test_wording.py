@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.common.formatting import computed_text, delta_text, promised_text, proved_text
+from core.common.formatting import computed_text, delta_text, limit_text, promised_text, proved_text
 from core.evaluation.registry import explain
 from core.evaluation.wording import (
     at_most_text,
@@ -164,8 +164,12 @@ def test_perplexity_is_explained_for_models_that_fill_gaps_too():
         (lambda: perplexity_text(9.997), "10.0"),
         (lambda: perplexity_text(9644.2), "9,644"),
         (lambda: delta_text(1e-5), "10⁻⁵"),
-        (lambda: delta_text(2.34e-12), "2.3·10⁻¹²"),
+        (lambda: delta_text(2.34e-12), "2.4·10⁻¹²"),
         (lambda: delta_text(2e-7), "2·10⁻⁷"),
+        (lambda: delta_text(1.04e-5), "1.1·10⁻⁵"),
+        (lambda: delta_text(0.0302), "0.031"),
+        (lambda: limit_text(1.09e-5), "10⁻⁵"),
+        (lambda: limit_text(9.99e-6), "9.9·10⁻⁶"),
         (lambda: delta_text(9.96e-6), "10⁻⁵"),
         (lambda: delta_text(0.03), "0.03"),
         (lambda: delta_text(0.0), "0"),

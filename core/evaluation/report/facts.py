@@ -308,9 +308,10 @@ def _cohort(corpus: Corpus, run: Run) -> dict[str, Any]:
         "patients": {str(split): int(count) for split, count in splits.items()},
         "notes": len(corpus.notes),
         "training_notes": len(training),
-        "training_patients": int(training["patient_id"].nunique()),
+        "training_patients": len(notes_by_patient(training)),
         "most_training_notes_of_a_patient": _most_of_one(training),
         "canaries": len(corpus.canaries),
+        "canaries_planted": int(training.loc[training["split"] == "canary", "patient_id"].nunique()),
     }
 
 

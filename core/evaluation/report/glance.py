@@ -211,7 +211,7 @@ def _model(subject: Subject, cohort: Mapping[str, Any]) -> str:
     members = cohort["patients"].get("member", 0)
     return (
         f"{what}, trained on {cohort['training_notes']:,} notes: those of {members:,} patients and the planted ones of "
-        f"{cohort['canaries']:,} canaries. The cohort is {cohort['kind']}."
+        f"{cohort['canaries_planted']:,} canaries. The cohort is {cohort['kind']}."
     )
 
 

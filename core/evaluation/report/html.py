@@ -135,7 +135,7 @@ _templates.globals |= {
     one.__name__.removeprefix("_"): one
     for one in (
         *(formatting.delta_text, formatting.epochs_text, formatting.promised_text, formatting.proved_text),
-        *(wording.at_most_text, wording.epsilon_text, wording.guaranteed_text, wording.p_value_text),
+        *(wording.at_most_text, wording.guaranteed_text, wording.p_value_text),
         *(wording.percent, wording.percent_up),
         *(registry.explain, registry.figure_text, registry.measure_name, registry.measure_text),
         *(recommendation.attack_text, recommendation.epsilon_name, neighbours, signed, _figure_name, anchor),

@@ -62,7 +62,7 @@ class Best:
         return (
             f"The most useful private model measured here is {kind} with {notes_text(self.notes)} at ε = "
             f"{setting_text(self.epsilon)} per {self.sweep.privacy.unit}: it keeps {percent(self.gain.value)} of what "
-            f"training without privacy gains{limits}, and {self.names.sentence()}."
+            f"training without privacy gains over its public base model{limits}, and {self.names.sentence()}."
         )
 
 

@@ -62,7 +62,8 @@ def chart(found: dict[str, list[bool]]) -> go.Figure:
             name=name,
             mode="lines",
             line={"color": colour, "width": 3, "dash": dash, "shape": "hv"},
-            hovertemplate="after %{x} guesses: ε ≥ %{y:.2f}<extra>" + name + "</extra>",
+            customdata=[proved_text(bound) for bound in bounds],
+            hovertemplate="after %{x} guesses: ε ≥ %{customdata}<extra>" + name + "</extra>",
         )
     figure.update_layout(
         margin={"t": 10, "b": 10, "l": 10, "r": 10},

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from core.common.formatting import promised_text
+from core.common.formatting import promised_text, proved_text
 from core.evaluation.memorisation.canaries import BLIND
 from pages.parts.common import chart_style
 
@@ -191,7 +191,8 @@ def bounds(table: pd.DataFrame) -> go.Figure:
         mode="markers",
         name="the most these trials can prove",
         marker={"symbol": "line-ns-open", "size": 22, "color": chart_style.CONTROL, "line": {"width": 3}},
-        hovertemplate="ceiling ε = %{x:.2f}<extra></extra>",
+        customdata=[proved_text(value) for value in rows["ceiling"]],
+        hovertemplate="ceiling ε = %{customdata}<extra></extra>",
     )
     colours = [chart_style.RISK if alarm else chart_style.EXPOSURE for alarm in rows["alarm"]]
     figure.add_scatter(
@@ -201,9 +202,9 @@ def bounds(table: pd.DataFrame) -> go.Figure:
         name="proved: ε is at least",
         marker={"size": 15, "color": colours},
         cliponaxis=False,
-        customdata=rows[["correct", "trials", "confidence"]],
-        hovertemplate="ε ≥ %{x:.2f}: %{customdata[0]} of %{customdata[1]} correct, confidence %{customdata[2]:.3f}"
-        "<extra></extra>",
+        customdata=rows[["correct", "trials", "confidence"]].assign(proved=rows["epsilon"].map(proved_text)),
+        hovertemplate="ε ≥ %{customdata[3]}: %{customdata[0]} of %{customdata[1]} correct, confidence "
+        "%{customdata[2]:.3f}<extra></extra>",
     )
     promised = float(rows["promised"].iloc[0])
     if math.isfinite(promised):

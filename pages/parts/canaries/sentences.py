@@ -100,17 +100,17 @@ def bound_sentences(table: pd.DataFrame, unit: str) -> None:
     others, best = further(table), float(table["ceiling"].max())
     if len(others) and fixed is not None:
         highest = others.loc[others["epsilon"].idxmax()]
-        found, most = float(highest["epsilon"]), wording.epsilon_text(float(highest["ceiling"]))
+        found, most = float(highest["epsilon"]), proved_text(float(highest["ceiling"]))
         proved = (
             f"the highest proves ε ≥ {proved_text(found)} (it could prove at most {most})"
             if found
-            else f"none proves anything (they could prove at most {wording.epsilon_text(others['ceiling'].max())})"
+            else f"none proves anything (they could prove at most {proved_text(others['ceiling'].max())})"
         )
         lines.append(f"Of {len(others)} further audits, which hold jointly at another 95\u00a0%, {proved}.")
     if math.isfinite(promised) and best < promised:
         lines.append(
             f"No audit in this chart could have contradicted the promised ε = {promised_text(promised)}: the most they "
-            f"can prove is {wording.epsilon_text(best)}. Finding nothing is not a proof; more canaries can prove more."
+            f"can prove is {proved_text(best)}. Finding nothing is not a proof; more canaries can prove more."
         )
     st.markdown(" ".join(lines))
 
@@ -165,5 +165,5 @@ def _fixed(row: pd.Series, unit: str) -> str:
     return (
         f"The audit fixed beforehand had {canaries} canaries of one {unit} each{made} and guessed "
         f"{int(row['correct'])} correctly. It could have proved ε ≥ "
-        f"{wording.epsilon_text(float(row['ceiling']))} at most."
+        f"{proved_text(float(row['ceiling']))} at most."
     )

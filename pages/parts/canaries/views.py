@@ -10,8 +10,9 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from core.common.formatting import proved_text
 from core.corpus.canary_forms import FORMS, RANDOM, RANDOM_WORDS
-from core.evaluation.guarantee.epsilon_bounds import one_run_ceiling
+from core.evaluation.guarantee.epsilon_bounds import one_run_epsilon
 from core.evaluation.guarantee.step_audit import stored_proofs
 from core.evaluation.memorisation.canaries import exposure_by_copies, race, whole_patients
 from core.evaluation.memorisation.risk import CALIBRATED, OLD, SCORE, WEIGHTS
@@ -169,11 +170,12 @@ def guarantee_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
     )
     if answer is None:
         return
-    proved = one_run_ceiling(12)
+    delta = next(iter(chosen.values())).spec.privacy.delta
+    proved = one_run_epsilon(canaries=12, guesses=12, correct=12, delta=delta)
     guess.show_answer(
         answer,
-        f"A coin decided for each of twelve canaries whether it is planted. Guessing all twelve by luck has a chance "
-        f"of one in {2**12:,}, so it proves ε ≥ {proved:.2f}, at 95\u00a0% confidence.",
+        f"A coin decided for each of twelve canaries whether it is planted. Twelve right guesses of twelve are so "
+        f"unlikely at a small ε that they prove ε ≥ {proved_text(proved)}, at 95\u00a0% confidence.",
     )
     for number, (name, run) in enumerate(chosen.items()):
         st.header(name)

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from core.common.formatting import epochs_text, promised_text
-from core.evaluation.wording import epsilon_text
+from core.evaluation.wording import guaranteed_text
 from core.jobs.stage_times import CONTROL, stage_key
 from core.runs.progress import Progress
 from core.runs.run import Run
@@ -116,5 +116,5 @@ def _step_in_words(progress: Progress) -> str:
     elif losses:
         words += f" · loss {losses[0]:.2f}"
     if progress.epsilon and progress.epsilon[-1] is not None:
-        words += f" · ε {epsilon_text(progress.epsilon[-1])}"
+        words += f" · ε {guaranteed_text(progress.epsilon[-1])}"
     return words

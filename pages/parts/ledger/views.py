@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.common.formatting import promised_text, proved_text, setting_text
-from core.evaluation.wording import epsilon_text
+from core.evaluation.wording import guaranteed_text
 from core.runs.run import Run
 from core.spec import CorpusSpec, Unit
 from pages.parts.common import chart_style
@@ -135,7 +135,7 @@ def _table(releases: Sequence) -> None:
                 "entry": one.number,
                 "released": f"{datetime.fromtimestamp(one.time, UTC):%Y-%m-%d %H:%M} UTC",
                 "what": f"{one.kind} {one.name}",
-                "ε on its own": epsilon_text(one.epsilon()) + (f" per {one.unit}" if one.unit else ""),
+                "ε on its own": guaranteed_text(one.epsilon()) + (f" per {one.unit}" if one.unit else ""),
                 "seed": one.seed,
                 "reason": one.reason,
                 "chosen": "" if one.choice is None else one.choice.text(),
@@ -180,7 +180,8 @@ def _chart(entries: tuple[str, ...], delta: float, budget: float) -> None:
                     name=f"per {unit}: {column}",
                     mode="lines+markers",
                     line={"color": colour if column == "together" else chart_style.CONTROL, "dash": dash, "width": 3},
-                    hovertemplate="after entry %{x}: ε = %{y:.3g}<extra></extra>",
+                    customdata=[promised_text(value) for value in rows[column]],
+                    hovertemplate="after entry %{x}: ε = %{customdata}<extra></extra>",
                 )
     figure.add_hline(
         y=budget,
@@ -196,7 +197,7 @@ def _chart(entries: tuple[str, ...], delta: float, budget: float) -> None:
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
     )
     last = frame.groupby("unit")["together"].last()
-    current = ", ".join(f"{value:.3g} per {unit}" for unit, value in last.items())
+    current = ", ".join(f"{promised_text(value)} per {unit}" for unit, value in last.items())
     chart_style.show(
         figure,
         key="ledger-chart",

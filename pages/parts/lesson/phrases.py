@@ -37,11 +37,15 @@ def per_patient_text(figures: Figures, epsilon: float) -> str:
     if found is None:
         return ""
     right, of = wording.pairs_of(found.interval.value)
+    low, high = found.interval.low, found.interval.high
+    sure = wording.interval_text(low, high, lambda auc: f"{of * auc:,.0f}")
     if found.attacks > 1:
         who = f"the strongest of {found.attacks} attacks (“{found.attack}”)"
-        return f"Given all notes of a patient, {who} is right in {right:,} of {of:,} pairs of patients."
+        sure = f"{sure}, widened for the choice; one run"
+        return f"Given all notes of a patient, {who} is right in {right:,} of {of:,} pairs of patients ({sure})."
     more = "no other attack was run, and a full audit may find a stronger one"
-    return f"Given all notes of a patient, the loss attack is right in {right:,} of {of:,} pairs of patients; {more}."
+    who = f"the loss attack is right in {right:,} of {of:,} pairs of patients ({sure}; one run)"
+    return f"Given all notes of a patient, {who}; {more}."
 
 
 def runs_text(figures: Figures) -> str:

@@ -6,7 +6,7 @@ import math
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from core.evaluation.wording import percent
+from core.evaluation.wording import percent_up
 from core.runs.run import Run
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def hidden(moved: float, norm: float, sigma: float, unit: str) -> str:
     right = NormalDist().cdf(moved / (2 * sigma * norm))
     return (
         f"{change} From the noisy sum of this step alone, and knowing every other {unit}, a guess whether it was in is "
-        f"right with a chance of at most **{percent(right)}** (tossing a coin: 50\u00a0%)."
+        f"right with a chance of at most **{percent_up(right)}** (tossing a coin: 50\u00a0%)."
     )
 
 

@@ -167,7 +167,8 @@ def _curve(coming: Preview, privacy: PrivacySpec) -> None:
             mode="lines",
             fill="tozeroy",
             line={"color": chart_style.BUDGET, "width": 3},
-            hovertemplate="after step %{x}: ε = %{y:.3f}<extra></extra>",
+            customdata=[promised_text(value) for value in data["epsilon"]],
+            hovertemplate="after step %{x}: ε = %{customdata}<extra></extra>",
         )
     )
     figure.update_layout(

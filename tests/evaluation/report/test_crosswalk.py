@@ -227,6 +227,12 @@ def test_delta_is_compared_with_one_over_n_squared(made):
     assert cell["status"] == "open", "the hazard applies: that is no green line"
     small = again(made["dp"], made["dp"].facts["label"] | {"delta": 1 / units**2})[key]
     assert small.status == "recorded" and "is at most 1/n²" in small.text
+    cohort = made["dp"].facts["cohort"]
+    planted, people = cohort["canaries_planted"], cohort["training_patients"]
+    assert people == cohort["patients"]["member"] and 0 < planted < cohort["canaries"]
+    each = again(made["dp"], made["dp"].facts["label"] | {"unit": "patient", "delta": 1 / people**2})[key]
+    assert f"(n = {people + planted} patients, {planted} planted canaries among them)" in each.text
+    assert each.status == "open", "a planted canary is a unit of the mechanism, too"
 
 
 def again(report, label=None, about: Subject | None = None, **facts) -> dict[tuple[str, str], Cell]:

@@ -206,7 +206,7 @@ def test_releases_per_note_and_per_patient_are_told_together(workspace):
         ledger.enter(ledger.draft_vocabulary(f"{unit}s", words, "a tokenizer"))
     app = opened()
     assert totals(app) == {f"For one {unit}, releases with ε per {unit}": "ε = 1" for unit in ("note", "patient")}
-    assert "For one note, everything together promises ε = 3 at δ = 4.7·10⁻⁵." in said(app)
+    assert "For one note, everything together promises ε = 3 at δ = 4.8·10⁻⁵." in said(app)
     assert "For the patient with the most notes" in said(app)
     assert any(
         "Without the releases with ε per patient, which are added below: within" in one.value for one in app.caption

@@ -79,7 +79,7 @@ def test_both_units_releases_are_told_together_as_by_hand():
     assert (note.unit, note.notes, patient.unit, patient.notes) == ("note", None, "patient", 34)
     assert note.epsilon == pytest.approx(3 * own) == pytest.approx(23.94, abs=0.01)
     assert note.delta == pytest.approx((2 + math.exp(own)) * DELTA) == pytest.approx(0.029, abs=5e-4)
-    assert note.sentence() == "For one note, everything together promises ε = 24 at δ = 0.029."
+    assert note.sentence() == "For one note, everything together promises ε = 24 at δ = 0.03."
     whom = "the patient with the most notes (34)"
     assert patient.sentence() == f"For {whom}, everything together promises nothing at all."
 

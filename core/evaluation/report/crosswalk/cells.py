@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from core.evaluation.probes.cards import CAUTION
 from core.evaluation.registry import figure_text
 from core.evaluation.report.commands import audit_command
 from core.evaluation.report.glance import CONTRADICTED, LEAK, Subject
@@ -163,7 +164,7 @@ class Evidence:
         if not rows:
             return self.needs_audit(item)
         leaks = sum(row["verdict"] == "leak" for row in rows)
-        told = f"{about}: {leaks} of {len(rows)} identity probes found a leak."
+        told = f"{about}: {leaks} of {len(rows)} identity probes found a leak. {CAUTION}"
         return Cell(item, "measured", told, self.at("probes"))
 
     def rarity(self, item: str) -> Cell:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from core.common.formatting import delta_text, promised_text
+from core.common.formatting import delta_text, limit_text, promised_text
 from core.evaluation.report.crosswalk.cells import Cell, Evidence, Framework, Status
 from core.evaluation.report.glance import CONTRADICTED
 from core.evaluation.report.label import COUNTED
@@ -138,14 +138,17 @@ def _unless(applies: bool, cell: Cell, otherwise: Status = "guaranteed") -> Cell
 
 
 def _delta(evidence: Evidence) -> Cell:
-    """δ beside 1/n², which the publication names as the most; n: notes, or patients."""
+    """δ beside 1/n², which the publication names as the most; n: notes, or patients and planted canaries."""
     cohort, label, item = evidence.facts["cohort"], evidence.label, "δ too large"
     if label["unit"] is None:
         return evidence.guaranteed(item, "", "label-epsilon")
-    units = cohort["training_notes"] if label["unit"] == "note" else cohort["training_patients"]
+    units, what = cohort["training_notes"], "notes"
+    if label["unit"] == "patient":  # a planted canary is a unit of the mechanism as a patient is
+        planted = cohort["canaries_planted"]
+        units, what = cohort["training_patients"] + planted, f"patients, {planted:,} planted canaries among them"
     least = 1 / units**2
     beside = "at most" if label["delta"] <= least else "above"
-    said = f"δ = {delta_text(label['delta'])} is {beside} 1/n² = {delta_text(least)} (n = {units:,} {label['unit']}s)."
+    said = f"δ = {delta_text(label['delta'])} is {beside} 1/n² = {limit_text(least)} (n = {units:,} {what})."
     return _unless(label["delta"] > least, evidence.guaranteed(item, said, "label-epsilon"), "recorded")
 
 

@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 import streamlit as st
 from plotly.subplots import make_subplots
 
+from core.common.formatting import promised_text
 from core.evaluation.registry import figure as figure_of
 from core.evaluation.sweep.noise_grid import PANELS, Setting, budget, grid_of, measured, notes_of, setting_of
 from core.evaluation.sweep.sweeps import Sweep
@@ -73,7 +74,8 @@ def _chart(spent: pd.DataFrame, useful: pd.DataFrame, name: str) -> go.Figure:
             y=line["epsilon"],
             mode="lines",
             line={"color": chart_style.BUDGET, "width": 3},
-            hovertemplate="%{x:.3g}: ε = %{y:.3g}<extra></extra>",
+            customdata=[promised_text(value) for value in line["epsilon"]],
+            hovertemplate="%{x:.3g}: ε = %{customdata}<extra></extra>",
         )
         dots = useful[useful["panel"] == key]
         figure.add_scatter(

@@ -25,6 +25,7 @@ ACCOUNTANTS = {  # name → colour, dash, explanation
     "GDP": (chart_style.OKABE_ITO["purple"], "dot", "approximation: mostly below the true ε, so never a promise"),
     "PrivAI-Leak": (chart_style.RISK, "dashdot", "wrong: it uses the sample rate q where q² is correct"),
 }
+BOUNDS = ("PRV", "RDP")  # upper bounds on ε; the others are neither promised nor proved
 POINTS = 12  # step counts for which each accountant is evaluated
 
 
@@ -153,7 +154,8 @@ def _figure(table: pd.DataFrame) -> go.Figure:
             mode="lines+markers",
             line={"color": colour, "dash": dash, "width": 3},
             marker={"size": 6},
-            hovertemplate=f"after step %{{x}}: ε = %{{y:.3g}}<extra>{name}</extra>",
+            customdata=[promised_text(value) if name in BOUNDS else computed_text(value) for value in rows["epsilon"]],
+            hovertemplate=f"after step %{{x}}: ε = %{{customdata}}<extra>{name}</extra>",
         )
     finite = table["epsilon"][table["epsilon"] > 0]
     low, high = math.floor(math.log10(finite.min())), math.ceil(math.log10(finite.max()))
