@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import math
 import os
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from core.runs import lock
 from core.runs.events import (
     EVENTS_FILE,
     EventLog,
@@ -182,3 +184,22 @@ def test_a_dead_holder_holds_nothing(tmp_path: Path) -> None:
     assert not in_use(path)
     with held(path, should_stop=lambda: pytest.fail("waited for the dead")) as holding:
         assert holding
+
+
+def test_a_look_at_a_lock_does_not_count_as_its_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process is within `in_use` just when somebody wants the lock, and leaves it a moment later."""
+    path = tmp_path / ".lock"
+    look = os.open(path, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(look, fcntl.LOCK_SH)
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        if not pauses:
+            os.close(look)
+        pauses.append(seconds)
+
+    monkeypatch.setattr(lock.time, "sleep", pause)
+    with held(path, should_stop=lambda: True) as holding:
+        assert holding and pauses
+        with held(path, should_stop=lambda: True) as twice:
+            assert not twice, "a holder that stays is believed"
