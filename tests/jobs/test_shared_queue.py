@@ -243,3 +243,23 @@ def test_lock_files_of_dead_servers_go(tmp_path: Path) -> None:
     assert not left.exists() and second._lock_file(second.server).exists()
     for queue in (first, second):
         queue.close()
+
+
+def test_a_lock_file_that_its_server_removes_at_this_moment_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = SharedQueue(tmp_path), SharedQueue(tmp_path)
+    first.submitted("gpt2-1", None, 1.0)
+    (tmp_path / FOLDER / "ending.lock").touch()
+    glob = Path.glob
+
+    def and_gone(folder: Path, pattern: str) -> list[Path]:
+        found = list(glob(folder, pattern))
+        (tmp_path / FOLDER / "ending.lock").unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(Path, "glob", and_gone)
+    first.publish([("gpt2-1", None)])
+    assert set(second.elsewhere()) == {"gpt2-1"} and caplog.text == ""
+    for queue in (first, second):
+        queue.close()

@@ -176,8 +176,9 @@ class SharedQueue:
                 tables.execute("DELETE FROM closed WHERE server = ?", (server,))
                 self._lock_file(server).unlink(missing_ok=True)
         for file in self._folder.glob("*.lock"):  # one that is just being made is not held yet
-            if time.time() - file.stat().st_mtime > NEW_SECONDS and not self._is_alive(file.stem):
-                file.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):  # its server ended at this moment and removed it
+                if time.time() - file.stat().st_mtime > NEW_SECONDS and not self._is_alive(file.stem):
+                    file.unlink(missing_ok=True)
 
     def _is_alive(self, server: str) -> bool:
         return server == self.server or in_use(self._lock_file(server))
