@@ -32,7 +32,7 @@ class Job:
 
     `position` is the number of jobs before it in the queue (0 = next or running; None = not in the queue).
     `interrupted` means that the process working on it is gone (a server restart): submitting it again resumes from its
-    checkpoint, or with the attacks that are not done yet.
+    checkpoint, or with the attacks that are not done yet, or moves a complete run to its place.
     """
 
     run_id: str
