@@ -358,7 +358,10 @@ class Engine(QueueRights):
     def cancel(self, job_id: str, user: User | None = None) -> Job:
         """Remove a job from the queue, stop it within about 2 s if it runs, or forget a failed or interrupted one.
 
-        Raises Refused if the job belongs to somebody else.
+        Returns the job as it is then: done, if its run was completed at this moment.
+
+        Raises Refused if the job belongs to somebody else, OSError if its worker cannot be asked to stop: a job that
+        runs goes on.
         """
         with self._lock:
             job = self.status(job_id)
@@ -366,16 +369,19 @@ class Engine(QueueRights):
                 return job
             if not self.may_cancel(job_id, user):
                 raise Refused("Only the user who submitted a job, or the instructor, can cancel it.")
-            ticket, there = self._queue.remove(job_id), self._shared.elsewhere().get(job_id)
+            ticket, there = self._queue.get(job_id), self._shared.elsewhere().get(job_id)
             waited = ticket.future is None if ticket is not None else job.state == "queued"
             asked = ticket if ticket is not None else there
-            self._ended[job_id] = Job(
-                job.run_id, job.spec, "cancelled", "Cancelled.", job.submitted, None, job.is_audit
-            )
+            work = self._work(job_id)
             if self._mirror is not None and ticket is not None and ticket.future is not None:
                 self._mirror.end(ticket.key)
                 self._connection.ask_to_stop(ticket.key)
-            self._work(job_id).withdraw()
+            work.withdraw()
+            self._queue.remove(job_id)
+            if job.is_audit or work.folder.exists() or work.finished() is None:  # else it ended at this moment: done
+                self._ended[job_id] = Job(
+                    job.run_id, job.spec, "cancelled", "Cancelled.", job.submitted, None, job.is_audit
+                )
             self._shared.cancelled(job_id, give_back=asked.user if asked is not None and waited else None)
             self._publish()
             return self.status(job_id)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from core.jobs.engine import Engine
 from core.jobs.task import make_run
+from core.jobs.work import Job, Work
 from core.runs.events import Status, read_events, write_status
 from core.runs.lock import held
 from core.runs.store import Workspace
@@ -45,3 +50,40 @@ def test_a_complete_run_that_was_not_moved_is_interrupted_and_moved_when_it_is_s
     assert engine.status(spec.run_id).state == "done" and not work.exists()
     run = workspace.run(spec.run_id)
     assert [event for event in run.events() if event["event"] == "step"] == steps, "nothing was trained again"
+
+
+def full(*_: object, **__: object) -> NoReturn:
+    """What a full disk answers."""
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_run_that_is_moved_while_it_is_cancelled_is_done(
+    engine: Engine, smoke_spec: Callable[..., RunSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = smoke_spec()
+    done = Job(spec.run_id, spec, "done", "", 1.0, None)
+    work, final = engine.workspace.work(spec.run_id), engine.workspace.root / "runs" / spec.run_id
+    engine.submit(spec)
+
+    @contextmanager
+    def moved(path: Path, *, should_stop: Callable[[], bool]) -> Iterator[bool]:
+        """The worker has the lock, and renames the folder at this moment."""
+        final.parent.mkdir()
+        work.rename(final)
+        yield False
+
+    monkeypatch.setattr("core.jobs.work.held", moved)
+    monkeypatch.setattr(Work, "finished", lambda asked: done if final.exists() else None)
+    assert engine.cancel(spec.run_id) == done and not (final / "cancel").exists()
+    assert engine.jobs() == [], "it is not shown as cancelled beside the finished run"
+
+
+def test_a_job_whose_worker_cannot_be_asked_to_stop_goes_on(
+    engine: Engine, smoke_spec: Callable[..., RunSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = engine.submit(smoke_spec())
+    with held(engine.workspace.lock_file(job.id), should_stop=lambda: False):
+        with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+            patch.setattr(Path, "touch", full)
+            engine.cancel(job.id)
+        assert engine.status(job.id).state == "queued" and job.id in engine._queue
