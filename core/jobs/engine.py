@@ -25,6 +25,7 @@ from core.jobs.time_left import time_left_of
 from core.jobs.work import Job, Work
 from core.jobs.workers import Fit
 from core.pipeline.full_audit import check_attackable
+from core.runs.integrity.disk import error_sentence
 from core.runs.progress import Progress, ProgressReader, progress_of
 from core.runs.remote.store import Store, store_address
 from core.runs.run import Run, RunBroken, RunNotFound
@@ -280,17 +281,25 @@ class Engine(QueueRights):
                 ticket.arriving = False
         with self._lock:
             wanted = self._queue.end(ticket)
-            work = self._work(ticket.job_id)
-            if wanted:
-                self._note_outcome(work, ticket, ended, why)
-            elif (again := self._queue.get(ticket.job_id)) is None:
-                work.clear_up()
-            elif work.status() is None:  # the earlier submission removed the folder when it stopped
-                again.submitted = work.queue(again.spec)
+            try:
+                self._record_end(ticket, ended, why, wanted=wanted)
+            except OSError as error:  # a full disk, for example: the other jobs go on
+                log.warning("the end of %s could not be recorded: %s", ticket.job_id, error)
+                self._reasons[ticket.job_id] = " ".join(filter(None, (why, error_sentence(error))))
             self._publish()
             waiting = bool(self._queue.waiting())
         if waiting:
             self.warm()
+
+    def _record_end(self, ticket: Ticket, ended: str, why: str, *, wanted: bool) -> None:
+        """Write how a job ended, or if it was cancelled, clear up after its worker. Raises OSError."""
+        work = self._work(ticket.job_id)
+        if wanted:
+            self._note_outcome(work, ticket, ended, why)
+        elif (again := self._queue.get(ticket.job_id)) is None:
+            work.clear_up()
+        elif work.status() is None:  # the earlier submission removed the folder when it stopped
+            again.submitted = work.queue(again.spec)
 
     def _bring(self, ticket: Ticket) -> str:
         """Fetch the run of a job, unless it was cancelled. A sentence if that fails."""

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NoReturn
 
 import pytest
@@ -87,3 +88,19 @@ def test_a_job_whose_worker_cannot_be_asked_to_stop_goes_on(
             patch.setattr(Path, "touch", full)
             engine.cancel(job.id)
         assert engine.status(job.id).state == "queued" and job.id in engine._queue
+
+
+def test_a_job_whose_end_cannot_be_recorded_does_not_stop_the_others(
+    engine: Engine, smoke_spec: Callable[..., RunSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended, waiting = (engine.submit(smoke_spec(seed=seed)).id for seed in (1, 2))
+    handed_over: list[str] = []
+    monkeypatch.setattr(Engine, "warm", lambda one: handed_over.extend(t.job_id for t in one._queue.ready()))
+    monkeypatch.setattr(Work, "fail", full)
+    ticket = engine._queue.get(ended)
+    assert ticket is not None
+    ticket.future = SimpleNamespace(status="error", done=lambda: True, exception=lambda: ValueError("no weights"))
+    engine._note_end(ticket, ticket.future)
+    assert handed_over == [waiting] and set(engine._shared._published or []) == {(waiting, None)}
+    job = engine.status(ended)
+    assert job.state == "interrupted" and "no weights" in job.message and "The disk is full" in job.message
