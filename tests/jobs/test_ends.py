@@ -16,6 +16,7 @@ import pytest
 from core.jobs.engine import Engine
 from core.jobs.task import make_run
 from core.jobs.work import Job, Work
+from core.pipeline.training_run import RunBusy
 from core.runs.events import Status, read_events, write_status
 from core.runs.lock import held
 from core.runs.store import Workspace
@@ -88,6 +89,27 @@ def test_a_job_whose_worker_cannot_be_asked_to_stop_goes_on(
             patch.setattr(Path, "touch", full)
             engine.cancel(job.id)
         assert engine.status(job.id).state == "queued" and job.id in engine._queue
+
+
+def test_why_a_job_could_not_begin_is_its_message(
+    engine: Engine, smoke_spec: Callable[..., RunSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker gives it back: where nothing of the run was begun, the run's own files say nothing."""
+    spec = smoke_spec()
+    job = engine.submit(spec)
+    assert job.submitted is not None
+
+    def busy(*_: object, **__: object) -> NoReturn:
+        raise RunBusy("Run x is being made by another machine.")
+
+    monkeypatch.setattr("core.jobs.task.execute", busy)
+    told = make_run(spec.model_dump_json(), str(engine.workspace.root), (), job.submitted)
+    ticket = engine._queue.get(job.id)
+    assert ticket is not None
+    ticket.future = SimpleNamespace(status="finished", done=lambda: True, result=lambda timeout: told)
+    engine._note_end(ticket, ticket.future)
+    job = engine.status(job.id)
+    assert (job.state, job.message) == ("failed", "Run x is being made by another machine.")
 
 
 def test_a_job_whose_end_cannot_be_recorded_does_not_stop_the_others(
