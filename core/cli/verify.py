@@ -85,8 +85,6 @@ def refresh(
         versions = {"version": version(), "version_imported": version(imported=True)}
         out = {**versions, "runs": [asdict(one) for one in done], "problems": problems}
         answer(out, "\n".join([*lines, *problems]), as_json=as_json)
-        if any(one.state == "made again" for one in done):
-            say("An app that is running keeps older figures in memory: restart it.")
         if any(one.state == "failed" for one in done):
             raise typer.Exit(FAILURE)
 

@@ -25,6 +25,7 @@ from core.jobs.time_left import time_left_of
 from core.jobs.work import Job, Work
 from core.jobs.workers import Fit
 from core.pipeline.full_audit import check_attackable
+from core.runs.integrity.disk import error_sentence
 from core.runs.progress import Progress, ProgressReader, progress_of
 from core.runs.remote.store import Store, store_address
 from core.runs.run import Run, RunBroken, RunNotFound
@@ -280,17 +281,25 @@ class Engine(QueueRights):
                 ticket.arriving = False
         with self._lock:
             wanted = self._queue.end(ticket)
-            work = self._work(ticket.job_id)
-            if wanted:
-                self._note_outcome(work, ticket, ended, why)
-            elif (again := self._queue.get(ticket.job_id)) is None:
-                work.clear_up()
-            elif work.status() is None:  # the earlier submission removed the folder when it stopped
-                again.submitted = work.queue(again.spec)
+            try:
+                self._record_end(ticket, ended, why, wanted=wanted)
+            except OSError as error:  # a full disk, for example: the other jobs go on
+                log.warning("the end of %s could not be recorded: %s", ticket.job_id, error)
+                self._reasons[ticket.job_id] = " ".join(filter(None, (why, error_sentence(error))))
             self._publish()
             waiting = bool(self._queue.waiting())
         if waiting:
             self.warm()
+
+    def _record_end(self, ticket: Ticket, ended: str, why: str, *, wanted: bool) -> None:
+        """Write how a job ended, or if it was cancelled, clear up after its worker. Raises OSError."""
+        work = self._work(ticket.job_id)
+        if wanted:
+            self._note_outcome(work, ticket, ended, why)
+        elif (again := self._queue.get(ticket.job_id)) is None:
+            work.clear_up()
+        elif work.status() is None:  # the earlier submission removed the folder when it stopped
+            again.submitted = work.queue(again.spec)
 
     def _bring(self, ticket: Ticket) -> str:
         """Fetch the run of a job, unless it was cancelled. A sentence if that fails."""
@@ -358,7 +367,10 @@ class Engine(QueueRights):
     def cancel(self, job_id: str, user: User | None = None) -> Job:
         """Remove a job from the queue, stop it within about 2 s if it runs, or forget a failed or interrupted one.
 
-        Raises Refused if the job belongs to somebody else.
+        Returns the job as it is then: done, if its run was completed at this moment.
+
+        Raises Refused if the job belongs to somebody else, OSError if its worker cannot be asked to stop: a job that
+        runs goes on.
         """
         with self._lock:
             job = self.status(job_id)
@@ -366,16 +378,19 @@ class Engine(QueueRights):
                 return job
             if not self.may_cancel(job_id, user):
                 raise Refused("Only the user who submitted a job, or the instructor, can cancel it.")
-            ticket, there = self._queue.remove(job_id), self._shared.elsewhere().get(job_id)
+            ticket, there = self._queue.get(job_id), self._shared.elsewhere().get(job_id)
             waited = ticket.future is None if ticket is not None else job.state == "queued"
             asked = ticket if ticket is not None else there
-            self._ended[job_id] = Job(
-                job.run_id, job.spec, "cancelled", "Cancelled.", job.submitted, None, job.is_audit
-            )
+            work = self._work(job_id)
             if self._mirror is not None and ticket is not None and ticket.future is not None:
                 self._mirror.end(ticket.key)
                 self._connection.ask_to_stop(ticket.key)
-            self._work(job_id).withdraw()
+            work.withdraw()
+            self._queue.remove(job_id)
+            if job.is_audit or work.folder.exists() or work.finished() is None:  # else it ended at this moment: done
+                self._ended[job_id] = Job(
+                    job.run_id, job.spec, "cancelled", "Cancelled.", job.submitted, None, job.is_audit
+                )
             self._shared.cancelled(job_id, give_back=asked.user if asked is not None and waited else None)
             self._publish()
             return self.status(job_id)

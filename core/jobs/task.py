@@ -24,14 +24,14 @@ Ended = Literal["done", "cancelled", "failed"]
 log = logging.getLogger(__name__)
 
 
-def make_run(spec_json: str, root: str, shared: tuple[str, ...], submitted: float) -> Ended:
-    """Make the run of a spec and return how it ended; the run's own files have the details."""
+def make_run(spec_json: str, root: str, shared: tuple[str, ...], submitted: float) -> tuple[Ended, str]:
+    """Make the run of a spec. Returns how it ended, and if it failed, why; the run's own files have the details."""
     workspace = Workspace(root, [Path(folder) for folder in shared])
     spec = RunSpec.model_validate_json(spec_json)
     work = workspace.work(spec.run_id)
     stop, again = _asked_to_stop(work, submitted), partial(_asked_again, work, submitted)
     make = partial(execute, spec, workspace, should_stop=stop, asked_again=again)
-    return _ended(f"run {spec.run_id}", workspace, stop, make)[0]
+    return _ended(f"run {spec.run_id}", workspace, stop, make)
 
 
 def make_run_by_store(spec_json: str, submitted: float, topic: str, key: str) -> tuple[Ended, str]:
@@ -43,7 +43,7 @@ def make_run_by_store(spec_json: str, submitted: float, topic: str, key: str) ->
     workspace = Workspace()
     spec = RunSpec.model_validate_json(spec_json)
     if _asks_for(workspace.work(spec.run_id), submitted):
-        return make_run(spec_json, str(workspace.root), tuple(map(str, workspace.shared)), submitted), ""
+        return make_run(spec_json, str(workspace.root), tuple(map(str, workspace.shared)), submitted)
     if store_of(spec) is None:
         return "failed", "The worker that took this job has no store: start it with the same PHILAB_STORE."
     stop = asked_to_stop(key)
@@ -51,15 +51,15 @@ def make_run_by_store(spec_json: str, submitted: float, topic: str, key: str) ->
     return _ended(f"run {spec.run_id}", workspace, stop, make)
 
 
-def attack_run(run_id: str, root: str, shared: tuple[str, ...], submitted: float) -> Ended:
-    """Run the full audit of a run and return how it ended; the audit's folder has the details.
+def attack_run(run_id: str, root: str, shared: tuple[str, ...], submitted: float) -> tuple[Ended, str]:
+    """Run the full audit of a run. Returns how it ended, and if it failed, why; the audit's folder has the details.
 
     Finished attacks are not repeated, so a worker that takes over from one that died continues after them.
     """
     workspace = Workspace(root, [Path(folder) for folder in shared])
     stop = _asked_to_stop(workspace.audit(run_id).folder, submitted)
     attack = partial(audit, should_stop=stop)
-    return _ended(f"audit of {run_id}", workspace, stop, lambda: attack(workspace.run(run_id), workspace))[0]
+    return _ended(f"audit of {run_id}", workspace, stop, lambda: attack(workspace.run(run_id), workspace))
 
 
 def _ended(what: str, workspace: Workspace, stop: Callable[[], bool], work: Callable[[], object]) -> tuple[Ended, str]:

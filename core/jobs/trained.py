@@ -4,9 +4,9 @@ Such a run is still in its work folder, and only a complete one is moved to the 
 leaves behind: the table `history` is written last, after the weights are on disk, and nothing changes either of them
 until the folder is moved.
 
-Two kinds are left out. A run with secret noise that is cancelled and started again has the same id and other weights,
-which a server that keeps weights by id could not tell apart. And imported notes may be deleted at any time, with every
-run on them.
+Two kinds are left out. A run with secret noise that is cancelled and started again has other weights under the same
+id, so what somebody saw of it would not be what its figures are about. And imported notes may be deleted at any time,
+with every run on them.
 """
 
 from __future__ import annotations

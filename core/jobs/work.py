@@ -32,7 +32,7 @@ class Job:
 
     `position` is the number of jobs before it in the queue (0 = next or running; None = not in the queue).
     `interrupted` means that the process working on it is gone (a server restart): submitting it again resumes from its
-    checkpoint, or with the attacks that are not done yet.
+    checkpoint, or with the attacks that are not done yet, or moves a complete run to its place.
     """
 
     run_id: str
@@ -152,12 +152,16 @@ class Work:
 
         A run leaves nothing behind; an audit keeps its finished attacks. The lock is held meanwhile, so a worker about
         to start the job waits, and then finds that nobody requests it.
+
+        Raises:
+            OSError: The request to stop could not be written, on a full disk for example.
         """
         if not self.folder.exists():
             return
         with held(self.lock_file, should_stop=lambda: True) as nobody_at_it:
             if not nobody_at_it:
-                (self.folder / CANCEL_FILE).touch()
+                with suppress(FileNotFoundError):  # the run was completed and moved at this moment
+                    (self.folder / CANCEL_FILE).touch()
             elif self.is_audit:
                 (self.folder / STATUS_FILE).unlink(missing_ok=True)
                 (self.folder / CANCEL_FILE).unlink(missing_ok=True)

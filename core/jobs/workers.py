@@ -17,7 +17,7 @@ from typing import Any
 
 from distributed import Client
 
-from core.models.shipped_bases import BASES
+from core.models.shipped_bases import BASE_MODELS
 from core.runs.remote.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,7 +52,7 @@ def fact_finder() -> Callable[..., Facts]:
         token, problem, bases = None, "", None
         try:
             if folder is not None:  # a run's id names its base model; other weights under that name would fit it, too
-                place = Path(import_module("core.models.shipped_bases").BASES)
+                place = Path(import_module("core.models.shipped_bases").BASE_MODELS)
                 read = hashlib.sha256()
                 for path in sorted(place.rglob("*")):
                     if path.is_file():
@@ -176,7 +176,7 @@ def _refusal(found: Facts | Exception, expected: Facts, shared: Path | Store) ->
     if found["code"] != expected["code"]:
         return f"has another version of this program in {found['package']}. Give it the code of {ROOT}."
     if found["bases"] != expected["bases"]:
-        return f"has other base models than {BASES}: give it the same files. {found['problem']}".strip()
+        return f"has other base models than {BASE_MODELS}: give it the same files. {found['problem']}".strip()
     if found["token"] != expected["token"]:
         if isinstance(shared, Store):
             return f"does not see the store {shared.address}: give it the same PHILAB_STORE. {found['problem']}".strip()

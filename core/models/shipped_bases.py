@@ -7,8 +7,7 @@ from pathlib import Path
 from core.common.program import ASSETS
 from core.spec import CLINICAL, SHIPPED_BASES, ModelSpec
 
-BASES = ASSETS / "base"
-BASE_MODELS = BASES
+BASE_MODELS = ASSETS / "base"
 
 
 def shipped_folder(spec: ModelSpec) -> Path:
@@ -18,4 +17,4 @@ def shipped_folder(spec: ModelSpec) -> Path:
 
 def word_list(base: str) -> Path:
     """The words of the public text that the shipped bases of this name have read; of other bases, the newest list."""
-    return BASES / SHIPPED_BASES.get(base, SHIPPED_BASES[CLINICAL]) / "public_words.txt"
+    return BASE_MODELS / SHIPPED_BASES.get(base, SHIPPED_BASES[CLINICAL]) / "public_words.txt"

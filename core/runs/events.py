@@ -48,12 +48,19 @@ def _finite(value: Any) -> Any:
 
 
 def append_event(folder: Path, event: str, **fields: Any) -> dict[str, Any]:
-    """Append one event to the folder's log in a single write, and return it as stored."""
+    """Append one event to the folder's log in a single write, and return it as stored.
+
+    A line that an earlier writer could not finish (it was killed, or the disk was full) is ended first, so that only
+    that event is lost. Raises OSError if the event could not be written as a whole.
+    """
     record = {"time": time.time(), "event": event, **_finite(fields)}
     line = json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
-    descriptor = os.open(folder / EVENTS_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, file_mode(folder))
+    descriptor = os.open(folder / EVENTS_FILE, os.O_RDWR | os.O_APPEND | os.O_CREAT, file_mode(folder))
     try:
-        os.write(descriptor, line.encode())
+        size = os.fstat(descriptor).st_size
+        left = (b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b"") + line.encode()
+        while left:  # a disk that is nearly full takes a part, and reports the error at the next write
+            left = left[os.write(descriptor, left) :]
     finally:
         os.close(descriptor)
     return record

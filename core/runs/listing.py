@@ -169,3 +169,12 @@ def _same(one: tuple[Run, ...], other: tuple[Run, ...]) -> bool:
 
 def _is(one: Run, other: Run) -> bool:
     return one is other
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether the finished run in this folder can be used, according to its files now."""
+    try:
+        Run.open(folder)
+    except (RunBroken, OSError):
+        return False
+    return True

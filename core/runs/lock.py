@@ -12,6 +12,7 @@ from pathlib import Path
 from core.common.files import file_mode
 
 POLL_SECONDS = 0.2
+GLANCE_SECONDS, GLANCE_POLL_SECONDS = 0.05, 0.005  # how long a look of `in_use` may be in the way; between two tries
 NOT_OTHERS = 0o660  # whoever may open the file may hold the lock: the group if the umask says so (a shared data folder)
 
 
@@ -29,11 +30,19 @@ def _try_lock(path: Path) -> int | None:
     return None
 
 
+def _lock(path: Path) -> int | None:
+    """As `_try_lock`. Tries again for a moment: a look of another process holds the lock as well, but only briefly."""
+    until = time.monotonic() + GLANCE_SECONDS
+    while (descriptor := _try_lock(path)) is None and time.monotonic() < until:
+        time.sleep(GLANCE_POLL_SECONDS)
+    return descriptor
+
+
 @contextmanager
 def held(path: Path, *, should_stop: Callable[[], bool]) -> Iterator[bool]:
     """Hold the lock file `path`, waiting for its holder. Yields False, holding nothing, if `should_stop()` says so."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    while (descriptor := _try_lock(path)) is None:
+    while (descriptor := _lock(path)) is None:
         if should_stop():
             yield False
             return
@@ -46,7 +55,7 @@ def held(path: Path, *, should_stop: Callable[[], bool]) -> Iterator[bool]:
 
 
 def in_use(path: Path) -> bool:
-    """Whether a living process holds the lock file `path`."""
+    """Whether a living process holds the lock file `path`. For this moment, `held` has to try again."""
     try:
         descriptor = os.open(path, os.O_RDWR)
     except FileNotFoundError:

@@ -145,7 +145,7 @@ class Workspace:
             final = self.root / "corpora" / spec.digest()
             with full_disk_as_sentence("the cohort", final.parent):
                 take_checksums(made, spec)
-                publish(made, final, _is_whole_cohort)
+                publish(made, final, is_whole_cohort)
 
     def forget(self, digest: str) -> None:
         """Drop a deleted cohort from this process's memory, also if it is being read at this moment."""
@@ -172,7 +172,7 @@ class Workspace:
         """The folder that holds the cohort of `spec` as Parquet, for queries; None if it is not on disk."""
         for root in (self.root, *self.shared):
             folder = root / "corpora" / spec.digest()
-            if _is_whole_cohort(folder):
+            if is_whole_cohort(folder):
                 return folder
         return None
 
@@ -182,7 +182,7 @@ class Workspace:
         with full_disk_as_sentence("the cohort", final.parent), building(final.parent, private=private) as beside:
             corpus.write(beside)
             take_checksums(beside, spec)
-            publish(beside, final, _is_whole_cohort)
+            publish(beside, final, is_whole_cohort)
 
     # Complete runs -----------------------------------------------------------------------------------------------
 
@@ -349,7 +349,7 @@ class Workspace:
         noise_key.destroy(work)  # training destroyed it at its end; make sure that no copy is kept with the run
         with full_disk_as_sentence(f"run {work.name}", final.parent):
             take_checksums(work, read_spec(work).corpus)
-            if not publish(work, final, _is_whole_run):
+            if not publish(work, final, listing.is_whole):
                 self.discard(work)
         return Run.open(final)
 
@@ -369,16 +369,9 @@ def cohort_problems(folder: Path) -> Iterator[tuple[str, str]]:
             yield f"{name}.parquet", problem
 
 
-def _is_whole_cohort(folder: Path) -> bool:
+def is_whole_cohort(folder: Path) -> bool:
+    """Whether the cohort in this folder can be used."""
     return next(cohort_problems(folder), None) is None
-
-
-def _is_whole_run(folder: Path) -> bool:
-    try:
-        Run.open(folder)
-    except (RunBroken, OSError):
-        return False
-    return True
 
 
 def _read(folder: Path) -> Corpus:

@@ -209,7 +209,7 @@ def test_a_worker_that_outlives_its_scheduler_leaves_the_job_to_the_next_submiss
     monkeypatch.setattr(auditing._Battery, "go", lambda battery, *_: submitted_again(battery._check_stop))
     name, *arguments = ("attack_run", spec.run_id) if is_audit else ("make_run", spec.model_dump_json())
     first = work.queue(spec)
-    assert getattr(task, name)(*arguments, str(tmp_path), (), first) == "cancelled"
+    assert getattr(task, name)(*arguments, str(tmp_path), (), first) == ("cancelled", "")
     status = work.status()
     assert status is not None and (status.state, status.submitted) == ("queued", again[0])
     assert (work.folder / "checkpoint").exists() and not work.in_hand

@@ -224,7 +224,7 @@ def test_an_interrupted_run_that_comes_from_elsewhere_is_done_when_it_is_submitt
         execute(spec, engine.workspace)
         assert work.folder.exists(), "it is left to who works in it"
     places = (str(engine.workspace.root), (str(tmp_path / "shipped"),))
-    assert make_run(spec.model_dump_json(), *places, work.queue(spec)) == "done"
+    assert make_run(spec.model_dump_json(), *places, work.queue(spec)) == ("done", "")
     assert engine.status(spec.run_id).state == "done" and engine.jobs() == []
     assert not work.folder.exists() and not work.lock_file.exists()
 

@@ -155,6 +155,24 @@ def test_minutes_of_a_day_are_those_at_all_servers(
     assert second._shared.minutes(ANNA.name) == 0
 
 
+@pytest.mark.parametrize("alone", [False, True], ids=["file", "no file"])
+def test_minutes_of_a_run_that_was_cancelled_and_submitted_again_are_added(tmp_path: Path, alone: bool) -> None:
+    """It begins anew; what was interrupted or failed resumes, and counts once."""
+    if alone:
+        (tmp_path / FOLDER).write_text("a file where the folder should be")
+    queue = SharedQueue(tmp_path)
+    queue.submitted("gpt2-1", "anna", 7.0)
+    queue.submitted("gpt2-1", "anna", 7.0)
+    assert queue.minutes("anna") == 7.0, "it was interrupted"
+    for total in (7.0, 14.0, 21.0):
+        queue.cancelled("gpt2-1", give_back=None)
+        assert queue.minutes("anna") == total and queue.owner("gpt2-1") == "anna"
+        queue.submitted("gpt2-1", "anna", 7.0)
+    queue.cancelled("gpt2-1", give_back="anna")
+    assert queue.minutes("anna") == 21.0, "the last one had not begun"
+    queue.close()
+
+
 def test_a_closed_queue_is_closed_at_all_servers_as_long_as_who_closed_it_lives(
     servers: tuple[Engine, Engine], smoke_spec: Callable[..., RunSpec]
 ) -> None:
@@ -241,5 +259,25 @@ def test_lock_files_of_dead_servers_go(tmp_path: Path) -> None:
     os.utime(second._lock_file(second.server), (0, 0))
     first.publish([])
     assert not left.exists() and second._lock_file(second.server).exists()
+    for queue in (first, second):
+        queue.close()
+
+
+def test_a_lock_file_that_its_server_removes_at_this_moment_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = SharedQueue(tmp_path), SharedQueue(tmp_path)
+    first.submitted("gpt2-1", None, 1.0)
+    (tmp_path / FOLDER / "ending.lock").touch()
+    glob = Path.glob
+
+    def and_gone(folder: Path, pattern: str) -> list[Path]:
+        found = list(glob(folder, pattern))
+        (tmp_path / FOLDER / "ending.lock").unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(Path, "glob", and_gone)
+    first.publish([("gpt2-1", None)])
+    assert set(second.elsewhere()) == {"gpt2-1"} and caplog.text == ""
     for queue in (first, second):
         queue.close()

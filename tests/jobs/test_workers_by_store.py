@@ -253,7 +253,7 @@ def test_a_worker_that_sees_the_jobs_folder_uses_it(
     monkeypatch.setenv("PHILAB_DATA", str(tmp_path / "data"))
     spec = smoke_specs["dp"]
     given: list[tuple] = []
-    monkeypatch.setattr(task, "make_run", lambda *arguments: given.append(arguments) or "done")
+    monkeypatch.setattr(task, "make_run", lambda *arguments: given.append(arguments) or ("done", ""))
     submitted = Work(Workspace(), spec.run_id).queue(spec)
     assert task.make_run_by_store(spec.model_dump_json(), submitted, "topic", "key") == ("done", "")
     assert given == [(spec.model_dump_json(), str(tmp_path / "data"), ("/dev/null",), submitted)]

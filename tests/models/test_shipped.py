@@ -6,6 +6,7 @@ from typing import get_args
 import pytest
 
 from core.corpus.public_text import heldout_text
+from core.models import shipped_bases
 from core.models.build import CONTEXT, VOCABULARY, load
 from core.models.likelihood import perplexity
 from core.models.shipped_bases import shipped_folder, word_list
@@ -28,6 +29,11 @@ def test_a_shipped_model_is_what_its_card_says(spec):
     card = (folder / "README.md").read_text()
     for part in ("MIT", "CC BY 4.0", "python -m core pretrain", "torch 2."):
         assert part in card
+
+
+def test_models_and_words_are_in_one_folder(monkeypatch, tmp_path):
+    monkeypatch.setattr(shipped_bases, "BASE_MODELS", tmp_path)
+    assert shipped_folder(ModelSpec()).is_relative_to(tmp_path) and word_list("gpt2").is_relative_to(tmp_path)
 
 
 @pytest.mark.parametrize("base", [*SHIPPED_BASES, "gpt2"])

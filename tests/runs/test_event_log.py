@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import math
 import os
 import subprocess
@@ -13,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from core.runs import events, lock
 from core.runs.events import (
     EVENTS_FILE,
     EventLog,
@@ -182,3 +185,50 @@ def test_a_dead_holder_holds_nothing(tmp_path: Path) -> None:
     assert not in_use(path)
     with held(path, should_stop=lambda: pytest.fail("waited for the dead")) as holding:
         assert holding
+
+
+def test_a_look_at_a_lock_does_not_count_as_its_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process is within `in_use` just when somebody wants the lock, and leaves it a moment later."""
+    path = tmp_path / ".lock"
+    look = os.open(path, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(look, fcntl.LOCK_SH)
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        if not pauses:
+            os.close(look)
+        pauses.append(seconds)
+
+    monkeypatch.setattr(lock.time, "sleep", pause)
+    with held(path, should_stop=lambda: True) as holding:
+        assert holding and pauses
+        with held(path, should_stop=lambda: True) as twice:
+            assert not twice, "a holder that stays is believed"
+
+
+def test_the_event_after_a_cut_off_line_is_kept(tmp_path: Path) -> None:
+    append_event(tmp_path, "stage", stage="corpus", message="first")
+    with (tmp_path / EVENTS_FILE).open("ab") as file:
+        file.write(b'{"event": "step", "lo')  # its writer was killed
+    for number in (1, 2):
+        append_event(tmp_path, "step", step=number)
+    assert [event.get("step") for event in read_events(tmp_path)] == [None, 1, 2]
+
+
+def test_an_event_that_the_system_takes_in_pieces_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that is full takes a part of it, and says so only at the next write."""
+    write, room = os.write, [5, 1_000]
+
+    def piece(descriptor: int, text: bytes) -> int:
+        if not room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(descriptor, text[: room.pop(0)])
+
+    monkeypatch.setattr(events.os, "write", piece)
+    append_event(tmp_path, "step", step=1)
+    room[:] = [5]
+    with pytest.raises(OSError, match="No space left"):
+        append_event(tmp_path, "step", step=2)
+    room[:] = [1_000]
+    append_event(tmp_path, "step", step=3)
+    assert [event["step"] for event in read_events(tmp_path)] == [1, 3]

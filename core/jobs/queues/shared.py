@@ -84,12 +84,22 @@ class SharedQueue:
                 tables.execute("INSERT OR REPLACE INTO asked VALUES (?, ?, ?, ?)", (user, job_id, now, minutes))
 
     def cancelled(self, job_id: str, *, give_back: str | None) -> None:
-        """Remove a job from every server's queue. Its minutes no longer count for the user to `give_back` them to."""
-        if give_back is not None and job_id in self._here:
-            self._here[job_id] = (*self._here[job_id][:2], 0.0)
+        """Remove a job from every server's queue. Its minutes no longer count for the user to `give_back` them to.
+
+        Minutes that are not given back stay under a name of their own: submitted again, the job begins anew, and its
+        minutes are added to them. Those of a job that failed or was interrupted count once: it resumes.
+        """
+        if (here := self._here.get(job_id)) is not None:
+            user, when, minutes = here
+            if user != give_back:
+                self._here[_spent(job_id, when)] = here
+            self._here[job_id] = user, when, 0.0  # whose it was stays known
         with self._alone_without(), self._changing() as tables:
             tables.execute("DELETE FROM waiting WHERE job = ? AND server != ?", (job_id, self.server))
             tables.execute("DELETE FROM asked WHERE job = ? AND user = ?", (job_id, give_back))
+            for user, when in tables.execute("SELECT user, submitted FROM asked WHERE job = ?", (job_id,)).fetchall():
+                spent = (_spent(job_id, when), job_id, user)
+                tables.execute("UPDATE asked SET job = ? WHERE job = ? AND user = ?", spent)
 
     def close_queue(self, closed: bool) -> None:
         """Close the queue of all servers, for as long as this one lives, or open it. Raises DatabaseUnusable."""
@@ -176,11 +186,17 @@ class SharedQueue:
                 tables.execute("DELETE FROM closed WHERE server = ?", (server,))
                 self._lock_file(server).unlink(missing_ok=True)
         for file in self._folder.glob("*.lock"):  # one that is just being made is not held yet
-            if time.time() - file.stat().st_mtime > NEW_SECONDS and not self._is_alive(file.stem):
-                file.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):  # its server ended at this moment and removed it
+                if time.time() - file.stat().st_mtime > NEW_SECONDS and not self._is_alive(file.stem):
+                    file.unlink(missing_ok=True)
 
     def _is_alive(self, server: str) -> bool:
         return server == self.server or in_use(self._lock_file(server))
 
     def _lock_file(self, server: str) -> Path:
         return self._folder / f"{server}.lock"
+
+
+def _spent(job_id: str, submitted: float) -> str:
+    """The name for the minutes of a submission that was cancelled after it had begun; no job has such an id."""
+    return f"{job_id} cancelled, submitted at {submitted!r}"

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from core.runs import listing
 from core.runs.integrity.disk import error_sentence
 from core.runs.remote.lease import RENEW_SECONDS, Lease
 from core.runs.remote.store import Store
 from core.runs.run import Run
-from core.runs.store import Workspace
+from core.runs.store import Workspace, is_whole_cohort
 from core.spec import RunSpec
 
 LOOK_SECONDS = 2.0  # between two looks at a run that another machine makes
@@ -41,11 +42,14 @@ def store_of(spec: RunSpec) -> Store | None:
 
 
 def fetched(store: Store, spec: RunSpec, workspace: Workspace) -> Run | None:
-    """The finished run, brought here from the store if it is there. Raises StoreUnusable, RunBroken."""
+    """The finished run, brought here from the store if it is there, also in place of a damaged one.
+
+    Raises StoreUnusable, RunBroken.
+    """
     run_id, digest = spec.run_id, spec.corpus.digest()
     if workspace.corpus_folder(spec.corpus) is None:
-        store.fetch("corpora", digest, workspace.root / "corpora" / digest)
-    if not store.fetch("runs", run_id, workspace.root / "runs" / run_id):
+        store.fetch("corpora", digest, workspace.root / "corpora" / digest, is_whole_cohort)
+    if not store.fetch("runs", run_id, workspace.root / "runs" / run_id, listing.is_whole):
         return None
     return workspace.run(run_id)
 

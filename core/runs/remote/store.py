@@ -16,7 +16,7 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -68,19 +68,25 @@ class Store:
             stored = {file: self._upload(folder / file) for file in (found if files is None else files)}
             self.write(f"{kind}/{name}.json", json.dumps({"version": 1, "files": stored}).encode())
 
-    def fetch(self, kind: str, name: str, to: Path) -> bool:
-        """Make the folder `to` from the store, whole or not at all. False if the store has none, or `to` exists.
+    def fetch(self, kind: str, name: str, to: Path, whole: Callable[[Path], bool] = Path.exists) -> bool:
+        """Make the folder `to` from the store, whole or not at all. False if the store has none, or `to` is there.
+
+        Args:
+            kind: `runs`, `corpora` or `checkpoints`.
+            name: Of the folder in the store.
+            to: Its place here. What is there but not `whole` is replaced.
+            whole: Returns whether the folder here can be used.
 
         Raises:
             StoreUnusable: Something of it is missing or damaged; nothing is made then.
         """
         manifest = self.manifest(kind, name)
-        if manifest is None or to.exists():
+        if manifest is None or (to.exists() and whole(to)):
             return False
         with building(to.parent, private=False) as beside:
             for file, told in manifest.items():
                 self._download(told["sha256"], beside / file, f"{kind}/{name}")
-            return publish(beside, to, lambda there: True)
+            return publish(beside, to, whole)
 
     def manifest(self, kind: str, name: str) -> dict[str, dict[str, Any]] | None:
         """Files of a stored folder, each with SHA-256 and size; None if there is none. Raises StoreUnusable."""

@@ -24,7 +24,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -34,9 +34,6 @@ from core.runs.run import RUN_ID
 from core.runs.uploads.deletion_codes import matches
 from core.runs.uploads.ownership import UPLOADED, mark_cohort, marked_cohort
 from core.spec import CorpusSpec
-
-if TYPE_CHECKING:
-    pass
 
 FOLDER = "uploads"
 ASIDE = "damaged"  # subfolder for records that cannot be read

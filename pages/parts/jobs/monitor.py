@@ -276,15 +276,16 @@ def _first_button(job: Job) -> None:
 
 
 def _change_button(label: str, icon: str, key: str, change: Callable[[], object]) -> None:
-    """A button that changes the queue; a refusal is shown as a sentence."""
+    """A button that changes the queue; a refusal, or a disk that takes nothing, is shown as a sentence."""
     from core.jobs.limits import Refused
+    from core.runs.integrity.disk import error_sentence
 
     if not st.button(label, icon=f":material/{icon}:", key=key):
         return
     try:
         change()
-    except (Refused, RunNotFound) as error:
-        st.error(str(error), icon=":material/error:")
+    except (Refused, RunNotFound, OSError) as error:
+        st.error(error_sentence(error), icon=":material/error:")
         return
     st.rerun()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from pathlib import Path
 
@@ -49,6 +51,23 @@ def test_a_student_cancels_their_own_job_only(engine: Engine) -> None:
     assert not any(key and key.startswith("first-") for key in keys(app)) and "queue-close" not in keys(app)
     app.button(key=f"cancel-queue-{own}").click().run()
     assert not app.exception and [job.id for job in engine.jobs() if job.active] == [other]
+
+
+def test_a_disk_that_is_full_when_a_job_is_cancelled_is_a_sentence(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = visit("train", **TINY)
+    app.button(key="train").click().run()
+    app.run()
+    (own,) = [job.id for job in engine.jobs()]
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/data/cancel")
+
+    monkeypatch.setattr(Engine, "cancel", full)
+    app.button(key=f"cancel-queue-{own}").click().run()
+    assert not app.exception
+    assert any("The disk is full: /data/cancel could not be written" in told.value for told in app.error)
 
 
 def test_a_third_job_is_refused_in_a_sentence(engine: Engine) -> None:

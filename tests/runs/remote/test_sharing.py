@@ -71,6 +71,19 @@ def test_a_finished_run_is_fetched_with_its_cohort(
     assert not work.exists() and there.corpus_folder(spec.corpus) is not None and store.list("leases") == []
 
 
+def test_a_run_and_a_cohort_that_are_damaged_here_are_fetched_again(
+    store: Store, tmp_path: Path, smoke_workspace: Path, smoke_specs: dict[str, RunSpec]
+) -> None:
+    spec, full = smoke_specs["dp"], Workspace(smoke_workspace, shared=())
+    sharing.publish(store, full.run(spec.run_id), full)
+    here = Workspace(shutil.copytree(smoke_workspace, tmp_path / "here"), shared=())
+    for damaged in (here.root / "runs" / spec.run_id / "spec.json", here.corpus_folder(spec.corpus) / "notes.parquet"):
+        damaged.write_bytes(b"damaged")
+    run = execute(spec, here)
+    assert (run.folder / WEIGHTS).read_bytes() == (smoke_workspace / "runs" / run.id / WEIGHTS).read_bytes()
+    assert here.corpus_folder(spec.corpus) is not None and store.list("leases") == []
+
+
 def test_a_run_that_is_shipped_with_figures_only_is_fetched_with_its_tables(
     store: Store, tmp_path: Path, smoke_workspace: Path, smoke_specs: dict[str, RunSpec]
 ) -> None:

@@ -40,6 +40,19 @@ def test_a_folder_comes_back_as_it_was(address: str, folder: Path, tmp_path: Pat
     assert not store.fetch("runs", RUN, to), "what is there stays"
 
 
+def test_a_damaged_folder_is_replaced(address: str, folder: Path, tmp_path: Path) -> None:
+    store, to = Store(address), tmp_path / "machine" / RUN
+    store.publish("runs", RUN, folder)
+    to.mkdir(parents=True)
+    (to / "a.json").write_text("damaged")
+
+    def whole(there: Path) -> bool:
+        return (there / "a.json").read_text() == "same"
+
+    assert store.fetch("runs", RUN, to, whole) and content(to) == content(folder)
+    assert not store.fetch("runs", RUN, to, whole) and [path.name for path in to.parent.iterdir()] == [RUN]
+
+
 def test_without_its_manifest_a_folder_is_not_there(address: str, folder: Path, tmp_path: Path) -> None:
     """All content was uploaded, and the machine died before the manifest."""
     store = Store(address)

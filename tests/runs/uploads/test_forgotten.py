@@ -85,7 +85,7 @@ def test_a_worker_keeps_no_imported_cohort_after_its_job(workspace, upload, monk
     monkeypatch.setattr(task, "execute", made)
     spec = RunSpec(corpus=upload)
     submitted = read_status(workspace.begin(spec)).submitted
-    assert task.make_run(spec.model_dump_json(), str(workspace.root), (), submitted) == "failed"
+    assert task.make_run(spec.model_dump_json(), str(workspace.root), (), submitted)[0] == "failed"
     assert held == [True] and not in_memory(upload) and in_memory(synthetic)
 
 
