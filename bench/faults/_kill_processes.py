@@ -1,4 +1,4 @@
-"""Kills of real processes: `python -m core bench kills --course command` (or worker, server).
+"""Kills of real processes: `python -m core bench kills --course command` (worker, server, or processes: all three).
 
 A moment is a share of the uninterrupted work: of the changes that somebody who looks into the store sees, or of the
 seconds since the first one. Then the process gets SIGKILL from outside, the store is looked at, and the work goes on
@@ -30,7 +30,7 @@ from bench.faults._stages import Work, contents, source, visible
 
 PATIENCE = 900.0  # seconds for work that nobody interrupts; then it counts as stuck
 LOOK, ASK = 0.004, 0.3  # seconds between two looks into the store, and between two questions whether the work has ended
-MOST_IN_A_ROW = {"command": 6, "worker": 4, "server": 3}  # the engine lets a job survive five workers
+MOST_IN_A_ROW = {"command": 4, "worker": 4, "server": 3}  # the engine lets a job survive five workers
 MAKE = (
     "import sys; from importlib import import_module; from pathlib import Path\n"
     "getattr(import_module(sys.argv[1]), sys.argv[2])(Path(sys.argv[3]))"
@@ -117,9 +117,10 @@ def stage_of(root: Path, otherwise: str) -> str:
 
 
 def uninterrupted(task: Task, folder: Path) -> Known:
-    """Do a task without interruption, in a new folder."""
-    before, done = folder / "before", folder / "done"
-    if task.before is not None:
+    """Do a task without interruption, in a new folder. What several tasks begin with is made once, beside it."""
+    done = folder / "done"
+    before = folder.parent / f"before-{task.before.__name__ if task.before is not None else 'nothing'}"
+    if task.before is not None and not before.exists():
         _apart(task.before, before)
     before.mkdir(parents=True, exist_ok=True)
     _copy(before, done)
@@ -212,41 +213,47 @@ def _seen(root: Path) -> list[str]:
 
 
 def measure(
-    course: str, most: int, seed: int, minutes: float | None = None, write: Path | None = None
+    courses: tuple[str, ...], most: int, seed: int, minutes: float | None = None, write: Path | None = None
 ) -> dict[str, Any]:
-    """Kill processes of one course until there were so many kills or the time is over.
+    """Kill processes, one task of these courses after the other, until there were so many kills or the time is over.
 
     Returns:
-        Counts by task. `write` has them after every kill, and a later call goes on from there.
+        Counts by course and task. `write` has them after every kill, and a later call goes on from there.
     """
     end = None if minutes is None else time.monotonic() + 60 * minutes
-    tasks = COURSES[course]
-    every = json.loads(write.read_text()) if write is not None and write.exists() else {}
-    kept = every.setdefault(course, {"seed": seed, "stores": 0, "tasks": {}})
-    if kept["seed"] != seed:
-        raise ValueError(f"{write} has kills of seed {kept['seed']}: give this seed, or another file.")
-    found = {task.name: Found(**kept["tasks"].get(task.name, {})) for task in tasks}
+    tasks = [(course, task) for course in courses for task in COURSES[course]]
+    kept = {"seed": seed, "courses": list(courses), "stores": 0, "tasks": {}}
+    if write is not None and write.exists():
+        earlier = json.loads(write.read_text())
+        if [earlier["seed"], earlier["courses"]] != [seed, list(courses)]:
+            raise ValueError(f"{write} has kills of another seed or course: give another file.")
+        kept = earlier
+    found = {_name(*one): Found(**kept["tasks"].get(_name(*one), {})) for one in tasks}
 
     def tell() -> None:
         kept["tasks"] = {name: asdict(one) for name, one in found.items()}
         total = sum(one.kills for one in found.values())
-        print(f"{course}: {total} kills in {kept['stores'] + 1} stores", file=sys.stderr, flush=True)
+        print(f"{total} kills, {kept['stores']} stores done", file=sys.stderr, flush=True)
         if write is not None:
             beside = write.with_name(f".{write.name}")
-            beside.write_text(json.dumps(every, indent=1, ensure_ascii=False))
+            beside.write_text(json.dumps(kept, indent=1, ensure_ascii=False))
             beside.replace(write)
 
     with tempfile.TemporaryDirectory() as folder, contextlib.suppress(KeyboardInterrupt):
-        known: dict[str, Known] = {}
+        known: dict[int, Known] = {}
         while sum(one.kills for one in found.values()) < most and (end is None or time.monotonic() < end):
-            at = kept["stores"]
-            task = tasks[at % len(tasks)]
-            if task.name not in known:
-                known[task.name] = uninterrupted(task, Path(folder) / f"known-{at % len(tasks)}")
-            rng = random.Random(f"{seed} {course} {at}")  # noqa: S311 — moments, not secrets
+            at, number = kept["stores"], kept["stores"] % len(tasks)
+            course, task = tasks[number]
+            if number not in known:
+                known[number] = uninterrupted(task, Path(folder) / f"known-{number}")
+            rng = random.Random(f"{seed} {at}")  # noqa: S311 — moments, not secrets
             shares = sorted(rng.random() for _ in range(rng.randint(1, MOST_IN_A_ROW[course])))
             moments = [(rng.choice(("change", "time")), share) for share in shares]
-            disturbed(task, known[task.name], Path(folder) / f"store-{at}", moments, found[task.name], tell)
+            disturbed(task, known[number], Path(folder) / f"store-{at}", moments, found[_name(course, task)], tell)
             kept["stores"] += 1
             tell()
     return kept["tasks"]
+
+
+def _name(course: str, task: Task) -> str:
+    return f"{course}: {task.name}"

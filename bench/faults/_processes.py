@@ -113,6 +113,10 @@ def command(arguments: Callable[[Path], list[str]], refused: str = "") -> Begin:
     return begin
 
 
+def _out(root: Path) -> list[str]:
+    return ["--out", str(root / "imported")]
+
+
 def _audit_command(root: Path) -> list[str]:
     attacks = [part for name in _stages.ATTACKS for part in ("--attack", name)]
     return ["audit", _stages.PLAIN.run_id, "--suite", "full", *attacks, "--data", str(root)]
@@ -177,7 +181,8 @@ def before_audit(root: Path) -> None:
     _stages._train_plain(root)
     workspace = _stages._workspace(root)
     run = workspace.run(_stages.PLAIN.run_id)
-    stored = workspace.begin_audit(run.id, run.spec.corpus)
+    workspace.begin_audit(run.id, run.spec.corpus)
+    stored = workspace.audit(run.id)
     for attack in chosen_attacks(run, None):
         if attack.name not in _stages.ATTACKS:
             stored.record(Outcome(attack.name, "done", 0.0, "", (), attack.version, 1.0), {})
@@ -290,35 +295,25 @@ def before_page(root: Path) -> None:
 
 # The tasks -----------------------------------------------------------------------------------------------------------
 
+_AUDITED = _stages.PLAIN.run_id
 COURSES: dict[str, tuple[Task, ...]] = {
-    "command": (
-        Task(
-            "cohort",
-            command(
-                lambda root: ["corpus", "--preset", "tiny", "--out", str(root / "imported")], "is not an empty folder"
-            ),
-        ),
-        Task("training, attacks, publishing", command(lambda root: [*TRAIN, "--data", str(root)])),
-        Task("audit", command(_audit_command), _stages._train_plain),
-        Task("ledger", command(_ledger_command, "is in the ledger already"), _stages._train_plain),
-        Task(
-            "import",
-            command(
-                lambda root: ["corpus", "--from", str(_stages.source(root)), "--out", str(root / "imported")], TAKEN
-            ),
-            _stages._notes,
-        ),
-    ),
     "worker": (
         Task("training, attacks, publishing", job(lambda engine: engine.submit(_stages.SPEC))),
-        Task("audit", job(lambda engine: engine.submit_audit(_stages.PLAIN.run_id)), before_audit),
+        Task("audit", job(lambda engine: engine.submit_audit(_AUDITED)), before_audit),
     ),
     "server": (
+        Task("audit", server("membership", f"right={_AUDITED}", f"battery-{_AUDITED}", _audited), before_audit),
         Task("training, attacks, publishing", server("train", PAGE, "train", _trained), before_page),
+    ),
+    "command": (
+        Task("cohort", command(lambda root: ["corpus", "--preset", "tiny", *_out(root)], TAKEN)),
         Task(
-            "audit",
-            server("membership", f"right={_stages.PLAIN.run_id}", f"battery-{_stages.PLAIN.run_id}", _audited),
-            before_audit,
+            "import",
+            command(lambda root: ["corpus", "--from", str(_stages.source(root)), *_out(root)], TAKEN),
+            _stages._notes,
         ),
+        Task("ledger", command(_ledger_command, "is in the ledger already"), before_audit),
+        Task("audit", command(_audit_command), before_audit),
+        Task("training, attacks, publishing", command(lambda root: [*TRAIN, "--data", str(root)])),
     ),
 }

@@ -8,7 +8,8 @@ the store is looked at as pages and `verify` do. In the end the stage is done to
 the same runs, once each, the same weights and tables bit for bit, the same ε. Ctrl+C ends it with the counts so far.
 
 The child is a fork of a process that has imported the program and computed nothing, so that a kill costs a second and
-not the seconds of an import. `--course command`, `worker` and `server` kill real processes (`_kill_processes`).
+not the seconds of an import. `--course processes` kills real processes instead
+(`_kill_processes`).
 """
 
 from __future__ import annotations
@@ -253,9 +254,11 @@ def main(
     else:
         from bench.faults import _kill_processes
 
-        if course not in _kill_processes.COURSES:
-            raise ValueError(f"--course: “{course}” is not one of forks, {', '.join(_kill_processes.COURSES)}.")
-        found = _kill_processes.measure(course, kills, seed, minutes, None if write is None else Path(write))
+        every = tuple(_kill_processes.COURSES)
+        if course not in (*every, "processes"):
+            raise ValueError(f"--course: “{course}” is not one of forks, {', '.join(every)}, processes.")
+        courses = every if course == "processes" else (course,)
+        found = _kill_processes.measure(courses, kills, seed, minutes, None if write is None else Path(write))
     told = {name: {NAMES.get(key, key): value for key, value in one.items()} for name, one in found.items()}
     total = sum(one["kills"] for one in found.values())
     if json:

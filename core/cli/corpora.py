@@ -279,7 +279,8 @@ def bench(
         typer.Option(metavar="FILE", help="With `detector`: a file of labelled texts to measure on. Repeatable."),
     ] = None,
     course: Annotated[
-        str | None, typer.Option(help="With `kills`: what to kill: forks (default), command, worker or server.")
+        str | None,
+        typer.Option(help="With `kills`: forks (default), command, worker, server, or processes (these three)."),
     ] = None,
     kills: Annotated[int | None, typer.Option(min=1, help="With `kills`: how many processes to kill.")] = None,
     minutes: Annotated[

@@ -136,12 +136,12 @@ def test_counts_are_kept_and_gone_on_from(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(_kill_processes, "disturbed", counted)
     monkeypatch.setattr(_kill_processes, "uninterrupted", lambda task, folder: None)
-    every = _kill_processes.measure("worker", 9, 3)
+    every = _kill_processes.measure(("worker",), 9, 3)
     whole, shares[:] = shares.copy(), []
     file = tmp_path / "kills.json"
-    _kill_processes.measure("worker", 1, 3, write=file)
-    assert json.loads(file.read_text())["worker"]["stores"] == 1
-    assert _kill_processes.measure("worker", 9, 3, write=file) == every and shares == whole
+    _kill_processes.measure(("worker",), 1, 3, write=file)
+    assert json.loads(file.read_text())["stores"] == 1
+    assert _kill_processes.measure(("worker",), 9, 3, write=file) == every and shares == whole
     assert sum(one["kills"] for one in every.values()) == sum(map(len, whole)) >= 9
-    with pytest.raises(ValueError, match="kills of seed 3"):
-        _kill_processes.measure("worker", 9, 4, write=file)
+    with pytest.raises(ValueError, match="another seed"):
+        _kill_processes.measure(("worker",), 9, 4, write=file)
