@@ -29,8 +29,8 @@ from bench.faults._processes import COURSES, ROOT, Task
 from bench.faults._stages import Work, contents, source, visible
 
 PATIENCE = 900.0  # seconds for work that nobody interrupts; then it counts as stuck
-LOOK, ASK = 0.004, 0.3  # seconds between two looks into the store, and between two questions whether the work has ended
-MOST_IN_A_ROW = {"command": 4, "worker": 4, "server": 3}  # the engine lets a job survive five workers
+LOOK, ASK = 0.01, 0.5  # seconds between two looks into the store, and between two questions whether the work has ended
+IN_A_ROW = {"command": 4, "worker": 4, "server": 3}  # the engine lets a job survive five workers
 MAKE = (
     "import sys; from importlib import import_module; from pathlib import Path\n"
     "getattr(import_module(sys.argv[1]), sys.argv[2])(Path(sys.argv[3]))"
@@ -247,7 +247,7 @@ def measure(
             if number not in known:
                 known[number] = uninterrupted(task, Path(folder) / f"known-{number}")
             rng = random.Random(f"{seed} {at}")  # noqa: S311 — moments, not secrets
-            shares = sorted(rng.random() for _ in range(rng.randint(1, MOST_IN_A_ROW[course])))
+            shares = sorted(rng.random() for _ in range(IN_A_ROW[course]))
             moments = [(rng.choice(("change", "time")), share) for share in shares]
             disturbed(task, known[number], Path(folder) / f"store-{at}", moments, found[_name(course, task)], tell)
             kept["stores"] += 1

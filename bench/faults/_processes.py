@@ -173,14 +173,13 @@ def job(submit: Callable[[Any], Any]) -> Begin:
     return begin
 
 
-def before_audit(root: Path) -> None:
-    """A run, of whose full audit three attacks are left."""
+def leave_attacks(root: Path, run_id: str) -> None:
+    """Note every attack of a run's full audit as done, except for three."""
     from core.pipeline.full_audit import chosen_attacks
     from core.runs.audits import Outcome
 
-    _stages._train_plain(root)
     workspace = _stages._workspace(root)
-    run = workspace.run(_stages.PLAIN.run_id)
+    run = workspace.run(run_id)
     workspace.begin_audit(run.id, run.spec.corpus)
     stored = workspace.audit(run.id)
     for attack in chosen_attacks(run, None):
@@ -188,12 +187,10 @@ def before_audit(root: Path) -> None:
             stored.record(Outcome(attack.name, "done", 0.0, "", (), attack.version, 1.0), {})
 
 
-def rest_of_audit(root: Path) -> None:
-    """What `before_audit` left, without an engine."""
-    from core.pipeline.full_audit import audit
-
-    workspace = _stages._workspace(root)
-    audit(workspace.run(_stages.PLAIN.run_id), workspace)
+def before_audit(root: Path) -> None:
+    """A run, of whose full audit three attacks are left."""
+    _stages._train_plain(root)
+    leave_attacks(root, _stages.PLAIN.run_id)
 
 
 # Servers -------------------------------------------------------------------------------------------------------------

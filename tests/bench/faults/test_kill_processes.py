@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from bench.faults import _kill_processes, _processes
+from bench.faults import _kill_processes
 from bench.faults._kill_processes import Found, Known, Watch, disturbed
-from bench.faults._processes import COURSES, Process, Task
+from bench.faults._processes import COURSES, Process, Task, job, leave_attacks
+from bench.faults._stages import ATTACKS
+from core.pipeline.full_audit import audit
+from core.runs.store import Workspace
+from core.spec import RunSpec
 
 pytestmark = pytest.mark.slow
-
-
-def task(course: str, name: str) -> Task:
-    return next(one for one in COURSES[course] if one.name == name)
 
 
 def told_nothing() -> None:
@@ -29,7 +29,7 @@ def told_nothing() -> None:
 
 
 def test_a_killed_command_is_given_again_and_refused_once_it_is_done(tmp_path: Path) -> None:
-    cohort, found = task("command", "cohort"), Found()
+    cohort, found = COURSES["command"][0], Found()
     known = _kill_processes.uninterrupted(cohort, tmp_path / "known")
     assert known.changes > 2 and "imported/notes.parquet" in known.contents
     disturbed(cohort, known, tmp_path / "store", [("change", 0.4)], found, told_nothing)
@@ -40,18 +40,23 @@ def test_a_killed_command_is_given_again_and_refused_once_it_is_done(tmp_path: P
             os.waitid(os.P_PID, again.pid, os.WEXITED | os.WNOWAIT)
 
 
-def test_the_engine_starts_another_worker_for_the_job_of_a_killed_one(tmp_path: Path) -> None:
-    """The job is half of an audit of a stored run, so that the test is short."""
-    audit, found = task("worker", "audit"), Found()
-    _kill_processes._apart(audit.before, tmp_path / "before")
-    workspace = _processes._stages._workspace(tmp_path / "before")
-    shutil.copytree(tmp_path / "before", tmp_path / "done")
-    _kill_processes._apart(_processes.rest_of_audit, tmp_path / "done")
-    known = Known(tmp_path / "before", _kill_processes.contents(tmp_path / "done"), 1, 1.0)
-    assert [one.id for one in workspace.runs()] and known.contents
-    disturbed(audit, known, tmp_path / "store", [("change", 1.0)], found, told_nothing)
-    assert (found.kills, found.endings) == (1, 1)
+def test_the_engine_starts_another_worker_for_the_job_of_a_killed_one(
+    tmp_path: Path, smoke_workspace: Path, smoke_specs: dict[str, RunSpec]
+) -> None:
+    """The job is three attacks of an audit; the worker is killed as soon as it has changed something."""
+    run_id, found = smoke_specs["plain"].run_id, Found()
+    before, done = tmp_path / "before", tmp_path / "done"
+    for folder in (before / "runs" / run_id, before / "runs" / smoke_specs["base"].run_id, before / "corpora"):
+        shutil.copytree(smoke_workspace / folder.relative_to(before), folder)
+    leave_attacks(before, run_id)
+    shutil.copytree(before, done)
+    whole = audit(Workspace(done, shared=()).run(run_id), Workspace(done, shared=()))
+    assert {whole.outcomes()[name].state for name in ATTACKS} == {"done"}
+    known = Known(before, _kill_processes.contents(done), 1, 1.0)
+    task = Task("audit", job(lambda engine: engine.submit_audit(run_id)))
+    disturbed(task, known, tmp_path / "store", [("change", 1.0)], found, told_nothing)
     assert (found.half_written, found.failed, found.differs) == ([], [], [])
+    assert (found.kills, found.endings) == (1, 1)
 
 
 class Sleeper(Process):
