@@ -222,7 +222,7 @@ def measure(
     """
     end = None if minutes is None else time.monotonic() + 60 * minutes
     tasks = [(course, task) for course in courses for task in COURSES[course]]
-    kept = {"seed": seed, "courses": list(courses), "stores": 0, "tasks": {}}
+    kept: dict[str, Any] = {"seed": seed, "courses": list(courses), "stores": 0, "tasks": {}}
     if write is not None and write.exists():
         earlier = json.loads(write.read_text())
         if [earlier["seed"], earlier["courses"]] != [seed, list(courses)]:
