@@ -8,7 +8,8 @@ the store is looked at as pages and `verify` do. In the end the stage is done to
 the same runs, once each, the same weights and tables bit for bit, the same ε. Ctrl+C ends it with the counts so far.
 
 The child is a fork of a process that has imported the program and computed nothing, so that a kill costs a second and
-not the seconds of an import.
+not the seconds of an import. `--course processes` kills real processes instead
+(`_kill_processes`).
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bench.faults._stages import STAGES, Stage, Work, contents, source, visible
 
 FAILED, MOST_IN_A_ROW = 71, 4
+NAMES = {"endings": "done to the end", "half_written": "half-written"}  # in what is printed
 
 
 # Children ------------------------------------------------------------------------------------------------------------
@@ -237,21 +239,28 @@ def _import_program() -> None:
     import core.training.trainer  # noqa: F401
 
 
-def main(json: bool = False, kills: int = 100, seed: int = 0) -> None:
-    """Kill, and print the counts of each stage."""
+def main(
+    json: bool = False,
+    course: str = "forks",
+    kills: int = 100,
+    seed: int = 0,
+    minutes: float | None = None,
+    write: str | None = None,
+) -> None:
+    """Kill, and print the counts of each stage. Raises ValueError for a course that there is not."""
     begun = time.monotonic()
-    found = measure(kills, seed)
-    told = {
-        name: {
-            "kills": one.kills,
-            "done to the end": one.endings,
-            "half-written": one.half_written,
-            "failed": one.failed,
-            "differs": one.differs,
-        }
-        for name, one in found.items()
-    }
-    total = sum(one.kills for one in found.values())
+    if course == "forks":
+        found = {name: asdict(one) for name, one in measure(kills, seed).items()}
+    else:
+        from bench.faults import _kill_processes
+
+        every = tuple(_kill_processes.COURSES)
+        if course not in (*every, "processes"):
+            raise ValueError(f"--course: “{course}” is not one of forks, {', '.join(every)}, processes.")
+        courses = every if course == "processes" else (course,)
+        found = _kill_processes.measure(courses, kills, seed, minutes, None if write is None else Path(write))
+    told = {name: {NAMES.get(key, key): value for key, value in one.items()} for name, one in found.items()}
+    total = sum(one["kills"] for one in found.values())
     if json:
         print(json_format.dumps({"seconds": round(time.monotonic() - begun), "kills": total, "stages": told}, indent=1))
         return

@@ -267,12 +267,25 @@ def bench(
     rounds: Annotated[int | None, typer.Option(min=1, help="Number of measurements of each side; must be odd.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda.")] = None,
     shape: Annotated[str | None, typer.Option(help="tiny, or gpt2 (124 million parameters).")] = None,
-    write: Annotated[str | None, typer.Option(metavar="FILE", help="With `all`: write the table to this file.")] = None,
+    write: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="With `all`: write the table to this file. With `kills`: keep the counts here, and go on from them.",
+        ),
+    ] = None,
     labelled: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="With `detector`: a file of labelled texts to measure on. Repeatable."),
     ] = None,
+    course: Annotated[
+        str | None,
+        typer.Option(help="With `kills`: forks (default), command, worker, server, or processes (these three)."),
+    ] = None,
     kills: Annotated[int | None, typer.Option(min=1, help="With `kills`: how many processes to kill.")] = None,
+    minutes: Annotated[
+        float | None, typer.Option(min=0, help="With `kills` and another course than forks: end after so many minutes.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="With `kills`: seed of the moments.")] = None,
     epsilon: Annotated[str | None, typer.Option(help="With `scale-out`: comma-separated values of ε.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="With `scale-out`: number of workers.")] = None,
@@ -297,7 +310,9 @@ def bench(
             "shape": shape,
             "write": write,
             "labelled": labelled,
+            "course": course,
             "kills": kills,
+            "minutes": minutes,
             "seed": seed,
             "epsilon": epsilon,
             "workers": workers,
