@@ -84,7 +84,7 @@ def test_releases_per_note_and_per_patient_are_told_together(data, capsys):
     assert main(["ledger", "--data", str(data)]) == 0
     told = capsys.readouterr().out
     assert "what was released per note, together: ε = 1 " in told and "what was released per patient" in told
-    assert "For one note, everything together promises ε = 3 at δ = 4.7·10⁻⁵." in told
+    assert "For one note, everything together promises ε = 3 at δ = 4.8·10⁻⁵." in told
     assert f"For the patient with the most notes ({most}), everything together promises " in told
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -19,6 +20,7 @@ def tiny_base_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         base = folder / CLINICAL / f"{kind}-tiny"
         base.mkdir(parents=True)
         tiny(kind, seed=3).save(base)
+    shutil.copy(shipped_bases.word_list(CLINICAL), folder / CLINICAL)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shipped_bases, "BASE_MODELS", folder)
         yield

@@ -19,7 +19,7 @@ def test_stages_are_told_at_once_and_steps_now_and_then() -> None:
     tell(step(2))
     tell(step(3, loss=None, epsilon=1.234))
     tell({"event": "epoch"})
-    assert said == ["run: training", "  step 1/3, loss 2.000, 9 s left", "  step 3/3, loss –, ε 1.23, 9 s left"]
+    assert said == ["run: training", "  step 1/3, loss 2.000, 9 s left", "  step 3/3, loss –, ε 1.24, 9 s left"]
 
 
 def test_an_audit_tells_its_attacks_their_progress_and_failures() -> None:

@@ -14,7 +14,7 @@ from core.models import build, shipped_bases, tokenizer
 from core.pipeline.training_run import execute
 from core.runs.store import Workspace
 from core.serving.server import Sampling, Stream
-from core.spec import AuditSpec, CorpusSpec, ModelSpec, RunSpec
+from core.spec import CLINICAL, AuditSpec, CorpusSpec, ModelSpec, RunSpec
 from pages.parts.common import phi_text
 from pages.parts.pickers import run_picker
 from pages.parts.playground import blanks
@@ -199,10 +199,12 @@ def test_an_abandoned_try_keeps_its_words_and_counts_only_samples_that_have_some
 def masked_page(monkeypatch, tmp_path):
     """The page with one run: the audited public model, here an untrained DistilBERT of 2 layers × 32."""
     monkeypatch.setitem(build._SHAPES, "tiny", (2, 32, 4))
+    words = shipped_bases.word_list(CLINICAL)
     monkeypatch.setattr(shipped_bases, "BASE_MODELS", tmp_path / "base")
     lm = build.new("distilbert", "tiny", tokenizer.train("distilbert", training_text()[:60], 600))
     spec = ModelSpec(kind="distilbert")
     shipped_bases.shipped_folder(spec).mkdir(parents=True)
+    shutil.copy(words, shipped_bases.word_list(CLINICAL))
     lm.save(shipped_bases.shipped_folder(spec))
     corpus = CorpusSpec(patients=4, population=0, notes_per_patient=1, canaries=0, canary_patients=0)
     audit = AuditSpec(samples_per_prompt=1, new_tokens=4, mask_draws=1, bootstrap=10)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -50,15 +51,16 @@ def test_without_a_private_run_it_says_so(monkeypatch, tmp_path):
 
 
 def test_the_chance_of_a_right_guess_is_that_of_two_bells():
-    """Known answer: at a distance of two standard deviations, Φ(1) = 84 % of guesses are right."""
-    assert "at most **84\u00a0%**" in sentences.hidden(1.0, 1.0, 0.5, "note")
+    """Known answer: at a distance of two standard deviations, Φ(1) = 84.134 % of guesses are right, told rounded up."""
+    assert "at most **84.14\u00a0%**" in sentences.hidden(1.0, 1.0, 0.5, "note")
     assert "at most **50\u00a0%**" in sentences.hidden(0.0, 1.0, 0.5, "note")
     rng = np.random.default_rng(0)
     inside = rng.integers(0, 2, 200_000)
     seen = inside * 0.7 + rng.normal(size=200_000) * 1.3 * 0.9
     right = ((seen > 0.35) == inside).mean()
     told = sentences.hidden(0.7, 0.9, 1.3, "note")
-    assert f"at most **{round(100 * right)}\u00a0%**" in told
+    (shown,) = re.findall(r"at most \*\*([\d.]+)\u00a0%\*\*", told)
+    assert float(shown) == pytest.approx(100 * right, abs=0.4), "of 200,000 guesses: four standard errors"
 
 
 def test_work_that_fails_says_why_and_is_tried_again():
