@@ -8,12 +8,15 @@ canaries and seed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.common.files import make_folder
+from core.common.folders import remove
 from core.evaluation.guarantee.step_audit import PLANTED, StepAudit, check_canaries, row_of, step_audit
-from core.runs.audits import Outcome
+from core.runs.audits import Outcome, StoredAudit
 from core.runs.events import Cancelled
 from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.lock import held
@@ -37,6 +40,8 @@ def plant(
     should_stop: Callable[[], bool] | None = None,
 ) -> StepAudit:
     """Train the run again from its public model with planted gradients, bound its ε by them, and store the result.
+
+    Waits while another process does so for the same run.
 
     Args:
         run: a private run.
@@ -64,27 +69,49 @@ def plant(
         """Also where uploaded notes are to be deleted: nothing may be derived from them any more."""
         return asked() or (spec.corpus.imported is not None and workspace.corpus_folder(spec.corpus) is None)
 
-    begun = time.monotonic()
-    seen = watch(
-        load(spec.model),
-        notes,
-        spec.training,
-        spec.privacy,
-        canaries=canaries,
-        seed=seed,
-        on_step=on_step,
-        should_stop=stop,
+    audit = workspace.audit(run.id)
+    stored, cancelled = (
+        audit.proving(),
+        f"Training run {run.id} with planted gradients was cancelled; nothing was stored.",
     )
-    if stop():
-        raise Cancelled(f"Training run {run.id} with planted gradients was cancelled; nothing was stored.")
-    found = step_audit(seen.inside, seen.evidence, seen.mechanism, promised=run.privacy.epsilon())
-    name = f"{canaries} canaries, seed {seed}"
-    seconds = round(time.monotonic() - begun, 3)
-    stored = workspace.audit(run.id).proving()
     with full_disk_as_sentence(f"what planted gradients proved about run {run.id}", stored.folder):
         workspace.begin_audit(run.id, spec.corpus)
         make_folder(stored.folder)
-        with held(stored.folder / ".lock", should_stop=lambda: False):
+        with (
+            held(stored.folder / ".lock", should_stop=stop) as holding,  # meanwhile a deletion of the notes waits
+            _empty_folders_removed(stored, audit),
+        ):
+            if not holding or stop():
+                raise Cancelled(cancelled)
+            begun = time.monotonic()
+            seen = watch(
+                load(spec.model),
+                notes,
+                spec.training,
+                spec.privacy,
+                canaries=canaries,
+                seed=seed,
+                on_step=on_step,
+                should_stop=stop,
+            )
+            found = step_audit(seen.inside, seen.evidence, seen.mechanism, promised=run.privacy.epsilon())
+            if stop():
+                raise Cancelled(cancelled)
+            seconds = round(time.monotonic() - begun, 3)
+            name = f"{canaries} canaries, seed {seed}"
             outcome = Outcome(name, "done", seconds, "", (PLANTED,), VERSION, time.time())
             stored.record(outcome, {PLANTED: row_of(found, seen.mechanism, seed)})
     return found
+
+
+@contextmanager
+def _empty_folders_removed(stored: StoredAudit, audit: StoredAudit) -> Iterator[None]:
+    """If the work within is cancelled, remove its folder if it has no result, and then an audit's without anything."""
+    try:
+        yield
+    except Cancelled:
+        if not replace(stored, shared=()).outcomes():
+            remove(stored.folder)
+            with suppress(OSError):  # it has attacks
+                audit.folder.rmdir()
+        raise

@@ -67,3 +67,12 @@ def in_use(path: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def inner_work(audit: Path) -> list[Path]:
+    """Folders within a run's audit in which a process works at this moment, under a lock of their own.
+
+    There patients are taken out of the run (`core.pipeline.forgetting`), or it is trained again with planted gradients
+    (`core.pipeline.planted_gradients`).
+    """
+    return [lock.parent for place in ("forget/*", "prove") for lock in audit.glob(f"{place}/.lock") if in_use(lock)]

@@ -19,6 +19,7 @@ from core.pipeline.planted_gradients import plant
 from core.runs.audits import AuditBroken
 from core.runs.backup.kinds import files_of
 from core.runs.events import Cancelled
+from core.runs.lock import inner_work
 from core.runs.store import Workspace
 from core.training.checks import steps
 from core.training.checks.check import Check
@@ -169,3 +170,18 @@ def test_pages_and_report_say_where_it_was_not_measured(data, smoke_specs):
 def data(monkeypatch, smoke_workspace) -> Path:
     monkeypatch.setenv("PHILAB_DATA", str(smoke_workspace))
     return smoke_workspace
+
+
+def test_its_lock_is_held_from_the_first_step_to_the_end(root, smoke_specs, tmp_path):
+    """The deletion of an upload waits for it, and finds nothing afterwards that it would have missed."""
+    workspace = Workspace(shutil.copytree(root, tmp_path / "data"), shared=())
+    run = workspace.run(smoke_specs["dp"].run_id)
+    notes = workspace.corpus(run.spec.corpus).training_notes(run.note_cap)
+    audit, at_work = workspace.audit(run.id), []
+
+    def step(done: int, steps: int) -> None:
+        at_work.append(inner_work(audit.folder))
+
+    with pytest.raises(Cancelled):
+        plant(run, notes, workspace, canaries=100, seed=9, on_step=step, should_stop=lambda: bool(at_work))
+    assert at_work == [[audit.proving().folder]] and inner_work(audit.folder) == []

@@ -22,7 +22,7 @@ from core.runs.integrity.checksums import Checksums, sha256
 from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.integrity.upkeep import DIGEST
 from core.runs.integrity.verify import cohort_problems, run_problems
-from core.runs.lock import in_use
+from core.runs.lock import in_use, inner_work
 from core.runs.run import RUN_ID, Run
 from core.runs.store import Workspace
 from core.runs.uploads.ownership import UPLOADED, cohort_of
@@ -254,9 +254,7 @@ def _damage(source: Source) -> dict[str, str]:
 
 
 def _is_attacked(workspace: Workspace, source: Source) -> bool:
-    return in_use(workspace.audit_lock_file(source.name)) or any(
-        in_use(lock) for lock in source.folder.glob("forget/*/.lock")
-    )
+    return in_use(workspace.audit_lock_file(source.name)) or bool(inner_work(source.folder))
 
 
 def _stored(archive: Writer, source: Source, weights: bool) -> dict[str, StoredFile]:

@@ -7,11 +7,14 @@ with secret noise: made again elsewhere, such a run has other weights under the 
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from core.common.files import make_folder
+from core.common.folders import building
 from core.runs import listing
 from core.runs.integrity.disk import error_sentence
 from core.runs.remote.lease import RENEW_SECONDS, Lease
@@ -104,8 +107,7 @@ def shared(store: Store, lease: Lease, spec: RunSpec, workspace: Workspace) -> I
     keeper = threading.Thread(target=_keep, args=(store, lease, spec.run_id, work, ended), daemon=True)
     try:
         with _logged(spec.run_id):  # without its checkpoint the run begins again
-            if not work.exists():
-                store.fetch("checkpoints", spec.run_id, work)
+            _resume(store, spec.run_id, work)
         keeper.start()
         yield
     finally:
@@ -114,6 +116,24 @@ def shared(store: Store, lease: Lease, spec: RunSpec, workspace: Workspace) -> I
             keeper.join()
         with _logged(spec.run_id):
             lease.release()
+
+
+def _resume(store: Store, run_id: str, work: Path) -> None:
+    """Bring the stored checkpoint here, unless the work folder has its own or what comes after training.
+
+    The folder may exist without: whoever waits for the run in the app has made it, with the submission's state.
+    """
+    if (work / STATE[0]).exists() or (work / "tables" / "history.parquet").exists():
+        return
+    with building(work.parent, private=False) as beside:
+        stored = (
+            beside / "fetched" / run_id
+        )  # a fetched folder is published under its parent's lock, and `beside` has one
+        if store.fetch("checkpoints", run_id, stored):
+            make_folder(work)
+            for file in reversed(STATE):  # the state last: without it, the run begins again
+                make_folder((work / file).parent)
+                os.replace(stored / file, work / file)
 
 
 def _keep(store: Store, lease: Lease, run_id: str, work: Path, ended: threading.Event) -> None:

@@ -14,7 +14,7 @@ from core.common.folders import remove
 from core.runs import noise_key
 from core.runs.events import CANCEL_FILE
 from core.runs.integrity.upkeep import DAMAGED
-from core.runs.lock import in_use
+from core.runs.lock import in_use, inner_work
 from core.runs.store import Workspace
 from core.runs.uploads.deletion_codes import hashed
 from core.runs.uploads.ownership import cohort_of, mark_cohort, marked_cohort
@@ -110,7 +110,7 @@ def delete(workspace: Workspace, digest: str) -> bool:
     trained = made_from(workspace, digest)
     for run_id in trained:
         audit = workspace.audit(run_id).folder
-        waiting = _forgetting(audit)
+        waiting = inner_work(audit)
         for folder in waiting:
             (folder / CANCEL_FILE).touch()
         gone.append(not waiting and _stopped(workspace.audit_lock_file(run_id), audit, root / "runs" / run_id))
@@ -120,11 +120,6 @@ def delete(workspace: Workspace, digest: str) -> bool:
         for record in (record_file(root, digest), root / FOLDER / ASIDE / f"{digest}.json"):
             _clear(record)
     return all(gone)
-
-
-def _forgetting(audit: Path) -> list[Path]:
-    """Folders of patients who are being taken out of the run at this moment (`core.pipeline.forgetting`)."""
-    return [lock.parent for lock in audit.glob("forget/*/.lock") if in_use(lock)]
 
 
 def _damaged_of(root: Path, digest: str, run_ids: list[str]) -> list[Path]:

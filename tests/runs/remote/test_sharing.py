@@ -136,6 +136,35 @@ def test_another_machine_resumes_what_a_killed_one_began(
     assert spec.run_id in store.names("runs") and store.names("checkpoints") == store.list("leases") == []
 
 
+@pytest.mark.parametrize("begun", ["not", "queued", "with a checkpoint", "trained"])
+def test_the_stored_checkpoint_comes_to_a_run_that_has_none_here(
+    store: Store, tmp_path: Path, smoke_specs: dict[str, RunSpec], begun: str
+) -> None:
+    """Whoever waits for the run in the app has made its folder already, with its spec and its state."""
+    spec, here, stored = smoke_specs["dp"], Workspace(tmp_path / "here", shared=()), tmp_path / "there"
+    for file in sharing.STATE:
+        (stored / file).parent.mkdir(parents=True, exist_ok=True)
+        (stored / file).write_text("stored")
+    store.publish("checkpoints", spec.run_id, stored)
+    work = here.work(spec.run_id)
+    if begun != "not":
+        here.begin(spec)
+        kept = [(work / file).read_bytes() for file in ("spec.json", "status.json")]
+    if begun in ("with a checkpoint", "trained"):
+        own = work / (sharing.STATE[0] if begun == "with a checkpoint" else "tables/history.parquet")
+        own.parent.mkdir()
+        own.write_text("own")
+    lease = Lease.take(store, spec.run_id)
+    assert lease is not None
+    with sharing.shared(store, lease, spec, here):
+        comes = begun in ("not", "queued")
+        found = [(work / file).read_text() if (work / file).exists() else None for file in sharing.STATE]
+        assert found == (["stored", "stored"] if comes else ["own" if begun == "with a checkpoint" else None, None])
+        if begun != "not":
+            assert kept == [(work / file).read_bytes() for file in ("spec.json", "status.json")]
+        assert [path.name for path in work.parent.iterdir()] == [spec.run_id]
+
+
 def test_secret_noise_and_imported_notes_stay_here(
     store: Store, smoke_specs: dict[str, RunSpec], monkeypatch: pytest.MonkeyPatch
 ) -> None:

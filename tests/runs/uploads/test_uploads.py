@@ -128,16 +128,18 @@ def test_what_an_audit_that_is_under_way_still_writes_is_deleted_too(workspace, 
     assert not audit.folder.exists() and not made_from(workspace, upload.digest) and not due(workspace.root)
 
 
-def test_what_is_forgotten_of_an_upload_at_this_moment_holds_its_deletion_back(workspace, brought, made, run_on):
+@pytest.mark.parametrize("place", ["forget", "prove"])
+def test_what_is_made_within_an_audit_at_this_moment_holds_its_deletion_back(workspace, brought, made, run_on, place):
     upload = keep(workspace, made, owner="ada", name="ward 7")
     run = run_on(brought.spec)
-    forgetting = workspace.audit(run.run_id).forgetting("P0001").folder
-    forgetting.mkdir(parents=True)
-    with held(forgetting / ".lock", **NEVER):
+    audit = workspace.audit(run.run_id)
+    inner = (audit.forgetting("P0001") if place == "forget" else audit.proving()).folder
+    inner.mkdir(parents=True)
+    with held(inner / ".lock", **NEVER):
         assert not delete(workspace, upload.digest)
-        assert (forgetting / "cancel").exists() and due(workspace.root) == [upload.digest]
+        assert (inner / "cancel").exists() and due(workspace.root) == [upload.digest]
     assert delete(workspace, upload.digest)
-    assert not forgetting.exists() and not made_from(workspace, upload.digest) and not due(workspace.root)
+    assert not inner.exists() and not made_from(workspace, upload.digest) and not due(workspace.root)
 
 
 def test_no_record_is_left_of_notes_that_could_not_be_stored(workspace, made, monkeypatch):
