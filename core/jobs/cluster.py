@@ -25,6 +25,7 @@ from distributed import Nanny, Scheduler, Security, SpecCluster, Worker
 from distributed.system import MEMORY_LIMIT
 
 MEMORY_SHARE = 0.7  # of the machine; above it the nanny restarts the worker, and the job resumes from its checkpoint
+NEVER = "10000 days"  # the nanny starts a new worker at once
 DEATHS_ALLOWED = 5  # number of workers that may die during a job before it counts as failed
 
 # The allocator keeps large blocks (3–19 % less time per step); waiting threads do not spin (beside a browser).
@@ -78,6 +79,9 @@ def serve() -> None:
             "distributed.nanny.pre-spawn-environ": ENVIRONMENT,
             "distributed.scheduler.allowed-failures": DEATHS_ALLOWED,
             "distributed.worker.daemon": True,
+            # Dask looks so long after a worker's death whether one is there, and if not, gives up the worker for good.
+            # Another death at that moment would leave the queue without a worker, and nothing would say so.
+            "distributed.deploy.lost-worker-timeout": NEVER,
             "distributed.admin.tick.limit": "1 day",  # a training step blocks the interpreter longer than a web request
             "distributed.worker.memory.spill": False,
             "distributed.worker.memory.target": False,

@@ -111,6 +111,20 @@ def test_the_key_is_in_no_command_line_environment_or_lasting_file(started: tupl
             assert security.tls_client_key not in Path(file.path).read_text(errors="replace")
 
 
+def test_a_worker_is_never_given_up(started: tuple[Connection, str, Security]) -> None:
+    """By default dask drops a worker that dies again 15 s after it died, while the nanny starts the next one."""
+    _, address, security = started
+
+    def seconds() -> float:
+        import dask
+        from dask.utils import parse_timedelta
+
+        return parse_timedelta(dask.config.get("distributed.deploy.lost-worker-timeout"))
+
+    with Client(address, security=security, set_as_default=False, timeout=60) as client:
+        assert client.run_on_scheduler(seconds) > 365 * 24 * 3_600
+
+
 def test_files_of_the_worker_are_its_owners_alone(started: tuple[Connection, str, Security]) -> None:
     _, address, security = started
     with Client(address, security=security, set_as_default=False, timeout=60) as client:
