@@ -1,7 +1,7 @@
 """Kills of real processes: `python -m core bench kills --course command` (worker, server, or processes: all three).
 
-A moment is a share of the uninterrupted work: of the changes that somebody who looks into the store sees, or of the
-seconds since the first one. Then the process gets SIGKILL from outside, the store is looked at, and the work goes on
+A moment is a share of the uninterrupted work: of the changes seen in the store from outside, or of the seconds since
+the first one. Then the process gets SIGKILL from outside, the store is looked at, and the work goes on
 (`_processes`). The end is compared with that of uninterrupted work.
 """
 
@@ -19,34 +19,22 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from bench.faults._processes import COURSES, ROOT, Task
-from bench.faults._stages import Work, contents, source, visible
+from bench.faults._stages import Found, Work, contents, copy_store, visible
 
-PATIENCE = 900.0  # seconds for work that nobody interrupts; then it counts as stuck
+PATIENCE = 900.0  # seconds that uninterrupted work may take; then it counts as stuck
 LOOK, ASK = 0.01, 0.5  # seconds between two looks into the store, and between two questions whether the work has ended
 IN_A_ROW = {"command": 4, "worker": 4, "server": 3}  # the engine lets a job survive five workers
 MAKE = (
     "import sys; from importlib import import_module; from pathlib import Path\n"
     "getattr(import_module(sys.argv[1]), sys.argv[2])(Path(sys.argv[3]))"
 )
-
-
-@dataclass
-class Found:
-    """What came of the kills of one task; `stages` counts kills by the stage that was under way."""
-
-    kills: int = 0
-    endings: int = 0
-    stages: dict[str, int] = field(default_factory=dict)
-    half_written: list[str] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
-    differs: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -123,7 +111,7 @@ def uninterrupted(task: Task, folder: Path) -> Known:
     if task.before is not None and not before.exists():
         _apart(task.before, before)
     before.mkdir(parents=True, exist_ok=True)
-    _copy(before, done)
+    copy_store(before, done)
     with task.begin(done) as work:
         watch = Watch(done)
         watch.until(lambda watch: False, work.ended)
@@ -136,13 +124,6 @@ def _apart(work: Work, root: Path) -> None:
     done = subprocess.run(made, cwd=ROOT, capture_output=True, text=True)  # noqa: S603 — this program
     if done.returncode:
         raise RuntimeError(done.stderr[-2000:])
-
-
-def _copy(before: Path, to: Path) -> None:
-    """A copy of the store, with the file of notes beside it."""
-    shutil.copytree(before, to)
-    if source(before).exists():
-        shutil.copy(source(before), source(to))
 
 
 def disturbed(
@@ -158,7 +139,7 @@ def disturbed(
         found: Where it is counted.
         told: Called after each kill.
     """
-    _copy(known.before, root)
+    copy_store(known.before, root)
     try:
         with task.begin(root) as work:
             watch = Watch(root)
@@ -179,12 +160,9 @@ def disturbed(
     except Exception:  # a stuck, failed or lost job is what is looked for
         found.failed.append(f"{task.name} after {moments}: {traceback.format_exc()[-800:]}")
         return
-    found.endings += 1
-    now = contents(root)
-    changed = [name for name in sorted({*now, *known.contents}) if now.get(name) != known.contents.get(name)]
-    found.differs += [f"{task.name} after {moments}: {name}" for name in changed]
+    same = found.end(f"{task.name} after {moments}", contents(root), known.contents)
     found.half_written += [f"{task.name}, at the end: {one}" for one in _seen(root)]
-    if not changed:
+    if same:
         shutil.rmtree(root)
 
 

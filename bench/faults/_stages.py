@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +128,35 @@ STAGES = (
     Stage("import", _import, _notes),
     Stage("upload", _keep, _made),
 )
+
+
+# What came of faults --------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Found:
+    """What came of the kills of one stage; `stages` counts them by what was under way, where that is known."""
+
+    kills: int = 0
+    endings: int = 0
+    stages: dict[str, int] = field(default_factory=dict)
+    half_written: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    differs: list[str] = field(default_factory=list)
+
+    def end(self, what: str, now: dict[str, str], known: dict[str, str]) -> bool:
+        """Count work that was done to its end. Returns whether its `contents` equal the uninterrupted ones."""
+        changed = [name for name in sorted({*now, *known}) if now.get(name) != known.get(name)]
+        self.endings += 1
+        self.differs += [f"{what}: {name}" for name in changed]
+        return not changed
+
+
+def copy_store(before: Path, to: Path) -> None:
+    """A copy of the store, with the file of notes beside it."""
+    shutil.copytree(before, to)
+    if source(before).exists():
+        shutil.copy(source(before), source(to))
 
 
 # What is in a store --------------------------------------------------------------------------------------------------

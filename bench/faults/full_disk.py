@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.faults import kills
-from bench.faults._stages import STAGES, Stage, contents, visible
+from bench.faults._stages import STAGES, Stage, contents, copy_store, visible
 from bench.faults.kills import Reference
 
 SHARES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97)
@@ -95,7 +95,7 @@ def _on_a_small_disk(stage: Stage, known: Reference, share: float, needed: int, 
     before = size(known.before)
     _mount(place, 0, f"size={before + needed * 4 + (1 << 20)}")
     root = place / "data"
-    kills._copy(known.before, root)
+    copy_store(known.before, root)
     if share == READ_ONLY:
         _mount(place, REMOUNT | READ_ONLY_FLAG, "")
     else:

@@ -25,11 +25,11 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.faults._stages import STAGES, Stage, Work, contents, source, visible
+from bench.faults._stages import STAGES, Found, Stage, Work, contents, copy_store, visible
 
 FAILED, MOST_IN_A_ROW = 71, 4
 NAMES = {"endings": "done to the end", "half_written": "half-written"}  # in what is printed
@@ -121,17 +121,6 @@ def _said_in_child(look: Callable[[Path], Any], root: Path) -> Any:
 # Killing -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Found:
-    """What came of the kills of one stage."""
-
-    kills: int = 0
-    endings: int = 0
-    half_written: list[str] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
-    differs: list[str] = field(default_factory=list)
-
-
 @dataclass(frozen=True)
 class Reference:
     """A stage that was not interrupted: its store before and after, seconds, and operations on files."""
@@ -150,19 +139,12 @@ def reference(stage: Stage, folder: Path) -> Reference:
         if code:
             raise RuntimeError(f"{stage.name}: {text}")
     before.mkdir(parents=True, exist_ok=True)
-    _copy(before, done)
+    copy_store(before, done)
     code, seconds, text = child(stage.work, done, at_file=0)
     if code:
         raise RuntimeError(f"{stage.name}: {text}")
     found = _said_in_child(contents, done)
     return Reference(before, found, seconds, int(text))
-
-
-def _copy(before: Path, to: Path) -> None:
-    """A copy of the store, with the file of notes beside it."""
-    shutil.copytree(before, to)
-    if source(before).exists():
-        shutil.copy(source(before), source(to))
 
 
 def killed(stage: Stage, known: Reference, root: Path, moments: list[tuple[str, float]], found: Found) -> None:
@@ -175,7 +157,7 @@ def killed(stage: Stage, known: Reference, root: Path, moments: list[tuple[str, 
         moments: ("file", share of the operations) or ("time", share of the seconds).
         found: Where it is counted.
     """
-    _copy(known.before, root)
+    copy_store(known.before, root)
     for how, share in moments:
         if how == "file":
             code, _, text = child(stage.work, root, at_file=max(1, round(share * known.operations)))
@@ -191,10 +173,7 @@ def killed(stage: Stage, known: Reference, root: Path, moments: list[tuple[str, 
     if code:
         found.failed.append(f"{stage.name}, to its end: {text[-400:]}")
         return
-    found.endings += 1
-    now = _said_in_child(contents, root)
-    changed = [name for name in sorted({*now, *known.contents}) if now.get(name) != known.contents.get(name)]
-    found.differs += [f"{stage.name} after {moments}: {name}" for name in changed]
+    found.end(f"{stage.name} after {moments}", _said_in_child(contents, root), known.contents)
     found.half_written += [f"{stage.name}, at the end: {one}" for one in _said_in_child(visible, root)]
     shutil.rmtree(root)
 

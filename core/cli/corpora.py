@@ -284,7 +284,7 @@ def bench(
     ] = None,
     kills: Annotated[int | None, typer.Option(min=1, help="With `kills`: how many processes to kill.")] = None,
     minutes: Annotated[
-        float | None, typer.Option(min=0, help="With `kills` and another course than forks: end after so many minutes.")
+        float | None, typer.Option(min=0, help="With `kills`, except of forks: stop after this many minutes.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="With `kills`: seed of the moments.")] = None,
     epsilon: Annotated[str | None, typer.Option(help="With `scale-out`: comma-separated values of ε.")] = None,

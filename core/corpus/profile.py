@@ -26,7 +26,7 @@ def field_profile(corpus: Corpus) -> pd.DataFrame:
     """One row per PHI field: `field`, `role`, number of `distinct` values, and how often the notes contain it.
 
     `mentions` counts spans over all notes; `patients_named` the patients whose notes contain it at least once; `share`
-    is their share of the patients with notes (0..1; NaN without notes). Canaries are nobody: they do not count.
+    is their share of the patients with notes (0..1; NaN without notes). Canaries are not patients and do not count.
     """
     notes, patients = (table[table["split"] != "canary"] for table in (corpus.notes, corpus.patients))
     spans = notes[["patient_id", "phi_spans"]].explode("phi_spans").dropna(subset="phi_spans")

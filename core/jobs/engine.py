@@ -369,8 +369,8 @@ class Engine(QueueRights):
 
         Returns the job as it is then: done, if its run was completed at this moment.
 
-        Raises Refused if the job belongs to somebody else, OSError if its worker cannot be asked to stop: a job that
-        runs goes on.
+        Raises Refused if the job belongs to another user, and OSError if its worker cannot be asked to stop: then a
+        running job goes on.
         """
         with self._lock:
             job = self.status(job_id)

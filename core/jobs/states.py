@@ -54,7 +54,7 @@ class JobStates:
     def _state(self, work: Work, status: Status, elsewhere: dict[str, Elsewhere]) -> JobState:
         waits = self._waits(work.id) or work.id in elsewhere
         if status.state in ("queued", "running", "done") and not (waits or work.in_hand):
-            return "interrupted"  # also a complete run whose process was killed before it had moved the folder
+            return "interrupted"  # also a complete run, if its process was killed before moving the folder
         return "running" if status.state == "done" else status.state  # done, but not yet moved to its final place
 
     def _waits(self, job_id: str) -> bool:

@@ -5,7 +5,7 @@ leaves behind: the table `history` is written last, after the weights are on dis
 until the folder is moved.
 
 Two kinds are left out. A run with secret noise that is cancelled and started again has other weights under the same
-id, so what somebody saw of it would not be what its figures are about. And imported notes may be deleted at any time,
+id, so its figures would not be about the answers that were shown before. And imported notes may be deleted at any time,
 with every run on them.
 """
 

@@ -106,7 +106,7 @@ def plant(
 
 @contextmanager
 def _empty_folders_removed(stored: StoredAudit, audit: StoredAudit) -> Iterator[None]:
-    """If the work within is cancelled, remove its folder if it has no result, and then an audit's without anything."""
+    """If the work within is cancelled, remove `stored` if it has no result, and then the folder of `audit` if empty."""
     try:
         yield
     except Cancelled:

@@ -2,9 +2,10 @@
 
 A complete run hardly ever changes, so a `Run` that was opened once is kept. Runs that come or go are noticed at once:
 each listing reads the names and inode numbers in the folder of runs, which is one pass over one folder. What happens
-inside a run's folder (somebody damages a file) is looked at for CHECKED runs in each listing, in turns: a store of so
-many runs is checked as a whole each time, and a page of a store of thousands does not ask for the times of ten thousand
-files. A reader that meets damage reports it (`integrity.whole.note_damage`), and then the next listing checks all runs.
+inside a run's folder (a damaged file, for example) is looked at for CHECKED runs in each listing, in turns: a store of
+so many runs is checked as a whole each time, and a page of a store of thousands does not ask for the times of ten
+thousand files. A reader that meets damage reports it (`integrity.whole.note_damage`), and then the next listing checks
+all runs.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from core.runs.integrity.replaced import note_replaced
+from core.runs.integrity.replacements import note_replacement
 from core.runs.integrity.whole import damage_noted
 from core.runs.run import Run, RunBroken
 
@@ -80,7 +81,7 @@ class _Listing:
                     known = (inode, folder, self._open(folder))
                 found[name] = known
             if not self._found.keys() <= found.keys() or _known_elsewhere(found.keys() - self._found.keys(), self):
-                note_replaced()  # another folder has, or may get, the id of a run that was listed here
+                note_replacement()  # another folder has, or may get, the id of a run that was listed here
             self._found, self._noted = found, noted
             return {name: (folder, one) for name, (_, folder, one) in found.items()}
 

@@ -17,7 +17,7 @@ from core.common.randomness import NoiseSource
 from core.corpus.tables import Corpus
 from core.runs.events import Status, read_events, read_status
 from core.runs.figures_only import FiguresOnly, schemas_of
-from core.runs.integrity.replaced import note_replaced
+from core.runs.integrity.replacements import note_replacement
 from core.runs.integrity.whole import (
     MECHANISM,
     FolderIdentity,
@@ -116,14 +116,14 @@ class Run:
             identity = folder_identity(folder)
         except OSError:
             if _opened.pop((folder, shipped), None) is not None:
-                note_replaced()
+                note_replacement()
             return cls._read(folder, shipped)  # says what is wrong
         known = _opened.get((folder, shipped))
         if known is not None and known[0] == identity:
             return known[1]
         _opened.pop((folder, shipped), None)
         if known is not None and known[0][1] != identity[1]:  # else a reader reported damage, perhaps in another run
-            note_replaced()
+            note_replacement()
         run = cls._read(folder, shipped)
         _opened[folder, shipped] = (identity, run)
         return run

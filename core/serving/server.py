@@ -57,7 +57,8 @@ class Server:
         self.batches: deque[int] = deque(maxlen=100)  # rows in the most recent batches, newest last
         self._capacity = models
         self._gather_seconds = gather_seconds
-        self._models: OrderedDict[str, tuple[tuple[int, ...] | None, LanguageModel]] = OrderedDict()  # and whose file
+        # By run, newest last: the identity of the file of weights that was loaded, and the model.
+        self._models: OrderedDict[str, tuple[tuple[int, ...] | None, LanguageModel]] = OrderedDict()
         self._forgotten: dict[str, int] = {}  # number of times that each run was deleted
         self._queue: list[Stream] = []
         self._wake = threading.Condition()

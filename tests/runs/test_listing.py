@@ -11,7 +11,7 @@ import pytest
 
 from bench.load._store import fill
 from core.runs import listing, queries
-from core.runs.integrity.replaced import replaced
+from core.runs.integrity.replacements import replacements
 from core.runs.integrity.verify import damages
 from core.runs.integrity.whole import note_damage
 from core.runs.run import Run
@@ -66,11 +66,11 @@ def test_other_files_under_the_id_of_a_run_are_counted_and_nothing_else(store, t
     one, other, third, *_ = store.runs()
 
     def counted(change) -> int:
-        before = replaced()
+        before = replacements()
         change()
         store.runs()
         store.run(one.id)
-        return replaced() - before
+        return replacements() - before
 
     assert counted(lambda: None) == 0
     assert counted(lambda: note_damage(other.folder / "tables/scores.parquet", SCHEMAS["scores"].names, "is odd")) == 0

@@ -86,14 +86,15 @@ class SharedQueue:
     def cancelled(self, job_id: str, *, give_back: str | None) -> None:
         """Remove a job from every server's queue. Its minutes no longer count for the user to `give_back` them to.
 
-        Minutes that are not given back stay under a name of their own: submitted again, the job begins anew, and its
-        minutes are added to them. Those of a job that failed or was interrupted count once: it resumes.
+        Minutes that are not given back are kept under another name. If the job is submitted again, it starts from the
+        beginning, and its minutes are added to them. A job that failed or was interrupted resumes, so its minutes count
+        once.
         """
         if (here := self._here.get(job_id)) is not None:
             user, when, minutes = here
             if user != give_back:
                 self._here[_spent(job_id, when)] = here
-            self._here[job_id] = user, when, 0.0  # whose it was stays known
+            self._here[job_id] = user, when, 0.0  # the owner stays known
         with self._alone_without(), self._changing() as tables:
             tables.execute("DELETE FROM waiting WHERE job = ? AND server != ?", (job_id, self.server))
             tables.execute("DELETE FROM asked WHERE job = ? AND user = ?", (job_id, give_back))

@@ -45,7 +45,7 @@ def store_of(spec: RunSpec) -> Store | None:
 
 
 def fetched(store: Store, spec: RunSpec, workspace: Workspace) -> Run | None:
-    """The finished run, brought here from the store if it is there, also in place of a damaged one.
+    """The finished run, fetched from the store if it is there, also to replace a damaged one here.
 
     Raises StoreUnusable, RunBroken.
     """
@@ -119,9 +119,9 @@ def shared(store: Store, lease: Lease, spec: RunSpec, workspace: Workspace) -> I
 
 
 def _resume(store: Store, run_id: str, work: Path) -> None:
-    """Bring the stored checkpoint here, unless the work folder has its own or what comes after training.
+    """Fetch the stored checkpoint, unless the work folder has one of its own or what is written after training.
 
-    The folder may exist without: whoever waits for the run in the app has made it, with the submission's state.
+    The app makes the folder when a run is submitted, so a folder without a checkpoint is usual.
     """
     if (work / STATE[0]).exists() or (work / "tables" / "history.parquet").exists():
         return
@@ -131,7 +131,7 @@ def _resume(store: Store, run_id: str, work: Path) -> None:
         )  # a fetched folder is published under its parent's lock, and `beside` has one
         if store.fetch("checkpoints", run_id, stored):
             make_folder(work)
-            for file in reversed(STATE):  # the state last: without it, the run begins again
+            for file in reversed(STATE):  # the state last: without it, the run starts again
                 make_folder((work / file).parent)
                 os.replace(stored / file, work / file)
 

@@ -24,7 +24,7 @@ ARM_NAMES = (("run", "training patients"), ("heldout", "held-out patients (contr
 
 
 @resources.cached_data(max_entries=60, show_spinner=False)
-def first_leak_tables(folder: str, finished: float | None, _run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
+def first_leak_tables(folder: str, _run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
     """A run's leak curve, and every distinct value of a patient that it wrote."""
     corpus = owner.workspace().corpus(_run.spec.corpus, store=False).without(_run.spec.without)
     generations, hits = _run.table("generations"), _run.table("hits")
@@ -44,7 +44,7 @@ def questions_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
     )
     if answer is None:
         return
-    found = {name: first_leak_tables(str(run.folder), run.status.finished, run) for name, run in chosen.items()}
+    found = {name: first_leak_tables(str(run.folder), run) for name, run in chosen.items()}
     curves = {name: tables[0] for name, tables in found.items()}
     for number, (name, curve) in enumerate(curves.items()):
         ends = curve.groupby("arm").last()

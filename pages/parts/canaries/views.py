@@ -136,7 +136,7 @@ def patients_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
 
 
 @resources.cached_data(max_entries=60, show_spinner=False)
-def bounds_table(folder: str, finished: float | None, audited: float, _run: Run) -> pd.DataFrame:
+def bounds_table(folder: str, audited: float, _run: Run) -> pd.DataFrame:
     """The bounds of a run, from its full audit or else from its own tables. Neither changes after it has ended."""
     from core.evaluation.memorisation.summary import stored_bounds
 
@@ -144,7 +144,7 @@ def bounds_table(folder: str, finished: float | None, audited: float, _run: Run)
 
 
 @resources.cached_data(max_entries=60, show_spinner=False)
-def risk_table(folder: str, finished: float | None, audited: float, _run: Run) -> pd.DataFrame:
+def risk_table(folder: str, audited: float, _run: Run) -> pd.DataFrame:
     """Both risk scores of a run, from its full audit or else from its own tables."""
     from core.evaluation.memorisation.risk import risk_scores
 
@@ -157,7 +157,7 @@ def risk_table(folder: str, finished: float | None, audited: float, _run: Run) -
 def of_run(make: Callable[..., Found], run: Run) -> Found:
     """A cached table or figure of a run, computed again when another audit of it is stored."""
     latest = max((one.finished for one in owner.workspace().audit(run.id).outcomes().values()), default=0.0)
-    return make(str(run.folder), run.status.finished, latest, run)
+    return make(str(run.folder), latest, run)
 
 
 def guarantee_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:

@@ -92,11 +92,11 @@ _labels = OfRuns(_labelled, keep=16)  # every box of runs asks at every click
 
 def metrics(run: Run) -> pd.DataFrame:
     """A run's metrics table, read once and shared: do not modify it. Raises TableMissing."""
-    return _metrics(str(run.folder), run.status.finished, run)
+    return _metrics(str(run.folder), run)
 
 
 @resources.cached_object(max_entries=128, show_spinner=False)
-def _metrics(folder: str, finished: float | None, _run: Run) -> pd.DataFrame:
+def _metrics(folder: str, _run: Run) -> pd.DataFrame:
     return _run.metrics
 
 

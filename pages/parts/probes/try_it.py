@@ -18,7 +18,7 @@ OTHERS = 24  # held-out patients whose names the typed one is compared with
 
 
 @resources.cached_object(max_entries=3, show_spinner=False)
-def _model(folder: str, finished: float | None, _run: Run) -> LanguageModel:
+def _model(folder: str, _run: Run) -> LanguageModel:
     return _run.model()
 
 
@@ -61,13 +61,7 @@ def _reply(run: Run, name: str, condition: str, title: str, age: int) -> None:
     wordings = [words for code, words in condition_words(corpus).items() if code in held]
     try:
         reply = ask(
-            _model(str(run.folder), run.status.finished, run),
-            name,
-            condition,
-            title=title,
-            age=age,
-            other_names=unread,
-            wordings=wordings,
+            _model(str(run.folder), run), name, condition, title=title, age=age, other_names=unread, wordings=wordings
         )
     except ValueError as error:
         st.error(str(error), icon=":material/error:")

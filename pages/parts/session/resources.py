@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import streamlit as st
 
-from core.runs.integrity.replaced import replaced
+from core.runs.integrity.replacements import replacements
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +36,7 @@ _process_objects: list[dict[tuple[Any, ...], Any]] = []  # one for each function
 def cached_data(**options: Any) -> Callable[[Function], Function]:
     """`st.cache_data`: every caller gets a copy. It is emptied when a cohort is deleted.
 
-    An argument may be a run's id: the value is made again once the process has met other files under any run's id.
+    An argument may be a run's id: the value is made again once the process has found other files under any run's id.
     """
 
     def decorate(function: Function) -> Function:
@@ -61,16 +61,16 @@ def cached_object(**options: Any) -> Callable[[Function], Function]:
 
 
 def _by_runs(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` with one more argument in front, which Streamlit makes part of the key: `replaced()`.
+    """`function` with one more argument in front, which Streamlit makes part of the key: `replacements()`.
 
-    A value that is being made while a run is replaced is kept under the count of before, where nobody finds it.
+    A value that was begun before a run was replaced is kept under the earlier count, and so is never used.
     """
 
     @functools.wraps(function)
-    def made(replaced: int, *arguments: Any, **named: Any) -> Any:
+    def made(replacements: int, *arguments: Any, **named: Any) -> Any:
         return function(*arguments, **named)
 
-    first = inspect.Parameter("replaced", inspect.Parameter.POSITIONAL_ONLY)
+    first = inspect.Parameter("replacements", inspect.Parameter.POSITIONAL_ONLY)
     own = inspect.signature(function)
     made.__signature__ = own.replace(parameters=[first, *own.parameters.values()])  # type: ignore[attr-defined]
     return made
@@ -81,7 +81,7 @@ def _as_called(function: Function, kept: Any) -> Function:
 
     @functools.wraps(function)
     def ask(*arguments: Any, **named: Any) -> Any:
-        return kept(replaced(), *arguments, **named)
+        return kept(replacements(), *arguments, **named)
 
     ask.clear = kept.clear  # type: ignore[attr-defined]
     return cast("Function", ask)

@@ -28,7 +28,7 @@ stage = next(one for one in _stages.STAGES if one.name == name)
 kills._import_program()
 known = kills.reference(stage, place)
 root, full, count = place / "store", [True], [0]
-kills._copy(known.before, root)
+_stages.copy_store(known.before, root)
 
 def hook(event, arguments):
     writes = event == "os.mkdir" or event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import streamlit as st
 
-from core.runs.integrity.replaced import note_replaced
+from core.runs.integrity.replacements import note_replacement
 from pages.parts.session import classroom, resources
 
 
@@ -54,7 +54,7 @@ def test_what_was_made_of_a_run_is_made_again_when_its_files_are_others(cache: C
 
     assert figures("gpt2-a", object()) == figures("gpt2-a", object()) == [1]
     assert figures("gpt2-b", object(), more=1) == [2] and figures("gpt2-b", object(), more=2) == [3]
-    note_replaced()
+    note_replacement()
     assert figures("gpt2-a", object()) == figures("gpt2-a", object()) == [4]
     figures.clear()
     assert figures("gpt2-a", object()) == [5]
@@ -68,7 +68,7 @@ def test_what_is_being_made_while_a_run_is_replaced_is_not_kept() -> None:
     def figures(run_id: str) -> int:
         made.append(1)
         if len(made) == 1:
-            note_replaced()
+            note_replacement()
         return len(made)
 
     assert figures("gpt2-a") == 1

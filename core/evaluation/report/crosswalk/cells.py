@@ -164,8 +164,8 @@ class Evidence:
         if not rows:
             return self.needs_audit(item)
         leaks = sum(row["verdict"] == "leak" for row in rows)
-        told = f"{about}: {leaks} of {len(rows)} identity probes found a leak. {CAUTION}"
-        return Cell(item, "measured", told, self.at("probes"))
+        text = f"{about}: {leaks} of {len(rows)} identity probes found a leak. {CAUTION}"
+        return Cell(item, "measured", text, self.at("probes"))
 
     def rarity(self, item: str) -> Cell:
         """Leakage by rarity of the disease profile, under the first attack that could be tested."""

@@ -137,8 +137,8 @@ def _sentence(last: pd.Series, unit: str, rate: float, delta: float) -> None:
 
 
 def _alt(last: pd.Series) -> str:
-    told = ", ".join(f"{name} {computed_text(value)}" for name, value in last.items() if math.isfinite(value))
-    return f"ε against steps by four accountants, ending at {told}"
+    ends = ", ".join(f"{name} {computed_text(value)}" for name, value in last.items() if math.isfinite(value))
+    return f"ε against steps by four accountants, ending at {ends}"
 
 
 def _figure(table: pd.DataFrame) -> go.Figure:
