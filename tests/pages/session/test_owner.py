@@ -51,10 +51,10 @@ def test_a_model_that_was_loaded_is_let_go(monkeypatch, tmp_path):
     loads = []
     run = SimpleNamespace(model=lambda: loads.append(1) or object())
     monkeypatch.setattr("core.runs.uploads.deletion.delete", lambda workspace, digest: None)
-    first = try_it._model("folder", 1.0, run)
-    assert try_it._model("folder", 1.0, run) is first and len(loads) == 1
+    first = try_it._model("folder", run)
+    assert try_it._model("folder", run) is first and len(loads) == 1
     cleanup.remove(Workspace(tmp_path, shared=()), "0" * 12)
-    assert try_it._model("folder", 1.0, run) is not first and len(loads) == 2
+    assert try_it._model("folder", run) is not first and len(loads) == 2
 
 
 def test_what_a_page_puts_into_a_cache_after_a_deletion_is_emptied_again(monkeypatch, tmp_path):
@@ -71,12 +71,12 @@ def test_what_a_page_puts_into_a_cache_after_a_deletion_is_emptied_again(monkeyp
 
     monkeypatch.setattr("core.runs.uploads.deletion.delete", lambda workspace, digest: None)
     workspace = Workspace(tmp_path, shared=())
-    drawn = threading.Thread(target=try_it._model, args=("folder", 2.0, SimpleNamespace(model=slow)))
+    drawn = threading.Thread(target=try_it._model, args=("folder", SimpleNamespace(model=slow)))
     drawn.start()
     assert begun.wait(60)
     cleanup.remove(workspace, "0" * 12)
     go_on.set()
     drawn.join(60)
     cleanup.clear_out(workspace)
-    try_it._model("folder", 2.0, SimpleNamespace(model=slow))
+    try_it._model("folder", SimpleNamespace(model=slow))
     assert len(loads) == 2, "the late one was dropped"
