@@ -63,6 +63,7 @@ class Engine(QueueRights):
         self._submissions = 0
         self._look: threading.Timer | None = None
         self._asked = False
+        self._closed = False
 
     @classmethod
     def connect(
@@ -97,6 +98,8 @@ class Engine(QueueRights):
         try:
             with self._starting:
                 self._asked = False
+                if self._closed:  # asked before that, and begun after it
+                    return
                 self._start()
                 with self._lock:
                     self._drop_what_is_gone()
@@ -145,7 +148,7 @@ class Engine(QueueRights):
 
     def _look_later(self) -> None:
         """Try again in a few seconds if jobs wait or the cluster did not answer."""
-        if (self._queue.waiting() or self.problem) and self._look is None:
+        if (self._queue.waiting() or self.problem) and self._look is None and not self._closed:
             self._look = threading.Timer(LOOK_SECONDS, self._look_again)
             self._look.daemon = True
             self._look.start()
@@ -208,6 +211,7 @@ class Engine(QueueRights):
     def close(self) -> None:
         """Close the client and end the local cluster. Running jobs are shown as interrupted afterwards."""
         with self._starting, self._lock:
+            self._closed = True
             self._queue.clear()
             self._shared.close()
             if self._look is not None:

@@ -126,3 +126,17 @@ def test_a_job_whose_end_cannot_be_recorded_does_not_stop_the_others(
     assert handed_over == [waiting] and set(engine._shared._published or []) == {(waiting, None)}
     job = engine.status(ended)
     assert job.state == "interrupted" and "no weights" in job.message and "The disk is full" in job.message
+
+
+def test_an_engine_that_was_closed_opens_no_cluster_for_what_was_asked_before(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, smoke_spec: Callable[..., RunSpec]
+) -> None:
+    """The thread that `warm` starts, or a timer, may begin only after `close`."""
+    opened: list[str] = []
+    monkeypatch.setattr(engine._connection, "open", lambda: opened.append("cluster"))
+    engine.submit(smoke_spec())
+    engine.close()
+    engine._hand_over()
+    engine._note_problem("no scheduler")
+    engine._look_later()
+    assert opened == [] and engine._look is None
