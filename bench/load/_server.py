@@ -26,6 +26,7 @@ class Served:
     address: str
     process: subprocess.Popen[bytes]
     log: Path
+    data: Path
 
     def memory(self) -> float:
         """Resident memory of the server's own process, without workers, in MiB."""
@@ -54,7 +55,7 @@ def serving(data: Path, log: Path, shipped: Path | None = None) -> Iterator[Serv
         server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)  # noqa: S603
     try:
         _wait(port, server, log)
-        yield Served(f"http://localhost:{port}", server, log)
+        yield Served(f"http://localhost:{port}", server, log, data)
     finally:
         server.terminate()
         try:
