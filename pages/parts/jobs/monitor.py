@@ -31,6 +31,7 @@ FIRST_SECONDS = 0.5  # between two polls until the first step of a job is done a
 POLL_SECONDS = 1.0  # while something waits or runs; a whole class polls one server
 IDLE_SECONDS = 5.0  # otherwise, for jobs from other browsers
 FINISHED_SHOWN = 8
+SEEN = "jobs_seen"  # in the session: id, state and whether it has begun, of each job when the page was last drawn
 BADGES: dict[str, tuple[str, str, Literal["gray", "blue", "green", "orange", "red"]]] = {
     "queued": ("waiting", ":material/hourglass_empty:", "gray"),
     "running": ("running", ":material/play_arrow:", "blue"),
@@ -81,10 +82,13 @@ def submit(spec: RunSpec) -> bool:
 
     try:
         viewer.require("train")
-        st.session_state["watched"] = engine().submit(spec, instructor.user()).id
+        job = engine().submit(spec, instructor.user())
     except (EngineFailed, ValueError, OSError) as error:
         st.error(error_sentence(error), icon=":material/error:")
         return False
+    st.session_state["watched"] = job.id
+    if (seen := st.session_state.get(SEEN)) is not None:  # this rerun draws it, so none is needed for it
+        st.session_state[SEEN] = {one for one in seen if one[0] != job.id} | {(job.id, job.state, _begun(job))}
     return True
 
 
@@ -97,7 +101,6 @@ def watch(ended: Ended) -> None:
     `ended(run, sweep)` draws what is said of a finished run; both are ids, the second None if it is on no curve.
     """
     jobs = _jobs()
-    _changed(jobs)  # this rerun draws them, so none is needed for these jobs
     awaited = any(job.position == 0 and not _begun(job) for job in jobs)
     gate.fragment(_watch, run_every=FIRST_SECONDS if awaited else _pace(jobs))(ended)
 
@@ -133,8 +136,13 @@ def status(job_id: str) -> Job | None:
 
 
 def watched() -> Job | None:
-    """The job that is shown: one chosen in this browser, one under way, or the training that ended last."""
-    return _watched(_jobs())
+    """The job that is shown: one chosen in this browser, one under way, or the training that ended last.
+
+    Ask it first: if a job changes after that, `watch` draws the page anew.
+    """
+    jobs = _jobs()
+    _changed(jobs)
+    return _watched(jobs)
 
 
 def _watch(ended: Ended) -> None:
@@ -226,10 +234,10 @@ def _copies(canaries: Path) -> dict[str, int]:
 
 
 def _changed(jobs: Sequence[Job]) -> bool:
-    """Whether a job began, took its first step, ended or was added since this browser last drew the page."""
+    """Whether a job began, took its first step, ended or was added since this browser began to draw the page."""
     now = {(job.id, job.state, _begun(job)) for job in jobs}
-    before = st.session_state.get("jobs_seen")
-    st.session_state["jobs_seen"] = now
+    before = st.session_state.get(SEEN)
+    st.session_state[SEEN] = now
     return before is not None and before != now
 
 

@@ -14,6 +14,7 @@ from core.jobs.engine import Engine
 from core.jobs.limits import User
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS, RunSpec, recipe
+from pages.parts.jobs import monitor
 from pages.parts.jobs.battery import LABEL
 from tests.pages.visit import visit
 
@@ -123,6 +124,26 @@ def test_the_full_battery_is_limited_too(engine: Engine, smoke_workspace: Path, 
     engine.close_queue(False)
     engine.submit_audit(run_id, OTHER)
     assert not any(button.label == "Cancel" for button in visit("probes", run=run_id).button)
+
+
+def test_a_job_that_ends_while_the_page_is_drawn_gives_the_button_back(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = visit("train", **TINY)
+    app.button(key="train").click().run()
+    app.run()
+    (own,) = engine.jobs()
+    assert any("waiting or running" in told.value for told in app.info)
+    draw = monitor.train_button
+
+    def ends(spec: RunSpec) -> bool:
+        asked = draw(spec)
+        engine.cancel(own.id)
+        return asked
+
+    monkeypatch.setattr(monitor, "train_button", ends)
+    app.run()
+    assert app.button(key="train") and not any("waiting or running" in told.value for told in app.info)
 
 
 def test_on_ones_own_computer_there_is_no_instructor(
