@@ -179,9 +179,12 @@ class Run:
         """The run's metrics table: metric, arm, value, low, high, n, note."""
         return self.table("metrics")
 
-    @property
+    @cached_property
     def privacy(self) -> Mechanism | None:
-        """The mechanism of a private run; None without privacy. Raises RunBroken if its file is damaged."""
+        """The mechanism of a private run; None without privacy. Raises RunBroken if its file is damaged.
+
+        Kept, since pages ask it of every run of a cohort. A run whose files change is opened again.
+        """
         if not self.spec.privacy.private:
             return None
         return read_promise(self.folder, self.spec, self.schema)
