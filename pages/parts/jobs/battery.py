@@ -65,20 +65,24 @@ def _job(run: Run) -> Job | None:
 def _live(name: str, run: Run, drawn: str | None) -> None:
     """The state of one audit; the whole page is drawn again when it changes, in whichever browser."""
     job = _job(run)
-    if (None if job is None else job.state) != drawn:
-        st.rerun()
     with st.container(border=True):
-        if job is not None and job.active:
-            st.markdown(f"**Attacking “{name}”**")
-            monitor.progress_bar(job, monitor.engine().progress(job.id))
-            return
-        st.markdown(_status_text(name, run))
-        if job is not None and job.state in ("failed", "interrupted", "cancelled"):
-            st.caption(f"The last audit was {job.state}. {job.message if job.state == 'failed' else ''}")
-        label, help_text = (LABEL, HOW_LONG) if open_attacks(run, owner.workspace()) else (FIGURES, None)
-        options = {"help": help_text} | viewer.locked("audit")
-        if st.button(label, key=f"battery-{run.id}", icon=":material/swords:", **options):
-            _submit(run)
+        _show_audit(name, run, job)
+    if (None if job is None else job.state) != drawn:  # asked last, as in `monitor`: no click is swallowed
+        st.rerun()
+
+
+def _show_audit(name: str, run: Run, job: Job | None) -> None:
+    if job is not None and job.active:
+        st.markdown(f"**Attacking “{name}”**")
+        monitor.progress_bar(job, monitor.engine().progress(job.id))
+        return
+    st.markdown(_status_text(name, run))
+    if job is not None and job.state in ("failed", "interrupted", "cancelled"):
+        st.caption(f"The last audit was {job.state}. {job.message if job.state == 'failed' else ''}")
+    label, help_text = (LABEL, HOW_LONG) if open_attacks(run, owner.workspace()) else (FIGURES, None)
+    options = {"help": help_text} | viewer.locked("audit")
+    if st.button(label, key=f"battery-{run.id}", icon=":material/swords:", **options):
+        _submit(run)
 
 
 def _status_text(name: str, run: Run) -> str:

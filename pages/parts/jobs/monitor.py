@@ -147,8 +147,12 @@ def watched() -> Job | None:
 
 def _watch(ended: Ended) -> None:
     jobs = _jobs()
-    if _changed(jobs):
+    _show_watched(jobs, ended)
+    if _changed(jobs):  # asked last: before the buttons, it would swallow a click that comes at the same moment
         st.rerun()
+
+
+def _show_watched(jobs: Sequence[Job], ended: Ended) -> None:
     if engine().problem:
         st.warning(
             f"{literal(engine().problem, 900)} Jobs wait until a worker can take them.", icon=":material/cloud_off:"
