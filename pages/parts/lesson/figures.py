@@ -87,14 +87,14 @@ class Figures:
 
     def noiseless(self, metric: str, epsilon: float) -> Value | None:
         """A figure of the same training without noise as the private runs of this ε; None if that was not run."""
-        controls = beside.noiseless(self._runs_at(epsilon), owner.workspace().runs())
+        controls = beside.noiseless(self.runs_at(epsilon), owner.workspace().runs())
         found = _noiseless(str(owner.workspace().root), tuple(run.id for run in controls))
         rows = found[(found["metric"] == metric) & (found["arm"] == "run")]
         return None if rows.empty else Value(*rows.iloc[0][["value", "low", "high"]])
 
     def strongest(self, epsilon: float = math.inf) -> Strongest | None:
         """The strongest attack per patient on a run of this ε, on one with a full audit if there is one."""
-        workspace, runs = owner.workspace(), self._runs_at(epsilon)
+        workspace, runs = owner.workspace(), self.runs_at(epsilon)
         if not runs:
             return None
         audits = {run.id: workspace.audit(run.id).outcomes() for run in runs}
@@ -104,10 +104,10 @@ class Figures:
 
     def public_noise(self, epsilon: float) -> bool:
         """Whether a run of this ε has noise from a public seed, so that its ε is shown and not promised."""
-        return public_noise(self._runs_at(epsilon))
+        return public_noise(self.runs_at(epsilon))
 
-    def _runs_at(self, epsilon: float) -> list[Run]:
-        """The sweep's runs of this ε (∞: without privacy)."""
+    def runs_at(self, epsilon: float) -> list[Run]:
+        """The sweep's runs of this ε (∞: without privacy), from the one that links open on."""
         target = None if math.isinf(epsilon) else epsilon
         return [run for run in self.members if run.spec.privacy.target_epsilon == target]
 
@@ -156,9 +156,10 @@ def figures() -> Figures | None:
     runs = {run.id: run for run in owner.workspace().runs() if not run.spec.corpus.imported}
     for sweep in sweeps_of(list(runs.values())):
         members = [run for run_id in sweep.run_ids if not beside.is_noiseless(run := runs[run_id])]
+        members.sort(key=lambda run: (not run.has_model, run.figures_only, run.spec.training.seed, run.id))
         if sweep.training is None or sweep.plain_training is None:
             continue
-        plain, private = run_picker.default_pair(sorted(members, key=lambda run: (not run.has_model, run.id)))
+        plain, private = run_picker.default_pair(members)
         curves = _curves(str(owner.workspace().root), tuple(run.id for run in members))
         if plain is not None and private is not None and {NAMES, PERPLEXITY, AUC} <= set(curves["metric"]):
             return Figures(sweep, curves, plain, private, _to_open([plain, private, *members]), tuple(members))

@@ -108,7 +108,7 @@ def handout(found: Figures) -> Handout:
         ),
         public_noise=any(map(found.public_noise, found.epsilons)),
         differences=differences([found.plain, found.private]),
-        runs=tuple(found.run_ids[epsilon] for epsilon in (*found.epsilons, math.inf)),
+        runs=tuple(run.id for epsilon in (*found.epsilons, math.inf) for run in found.runs_at(epsilon)),
     )
 
 
