@@ -44,7 +44,7 @@ def columns(pair: list[Run]) -> list[DeltaGenerator]:
     slots = []
     for side, (column, run) in enumerate(zip(st.columns(2, gap="large"), pair, strict=False)):
         with column:
-            st.markdown(f"**{names[run.id]}**")
+            st.markdown(f"**{phi_text.literal(names[run.id])}**")
             slots.append(st.empty())
             slots[-1].caption("Pick a prompt. The answer appears here.")
             for answer in latest.answers if latest else ():

@@ -74,7 +74,7 @@ if runs:
             "Attacks",
             possible,
             default=wanted.get(view, usual),
-            key=f"attacks-{view}",
+            key=f"attacks-{'-'.join([view, *wanted.get(view, ())])}",  # every attack of these runs, not of others
             format_func=lambda name: f"{name} ({data.access(name)})",
         )
         level, length = ("patient", "all") if view == OVERLAP else unit()

@@ -37,7 +37,7 @@ def knobs(step: StepGradients, run: Run) -> tuple[float, float, np.ndarray, int,
         top,
         min(own_norm, top),
         step=0.05,
-        key="step-norm",
+        key=f"step-norm-{run.id}",
         help=f"The longest that a {unit}'s gradient may be. This run: {own_norm:g}.",
     )
     sigma = st.slider(
@@ -46,17 +46,17 @@ def knobs(step: StepGradients, run: Run) -> tuple[float, float, np.ndarray, int,
         5.0,
         float(round(own_sigma, 2)),
         step=0.01,
-        key="step-sigma",
+        key=f"step-sigma-{run.id}",
         help=f"The noise has standard deviation σC in every direction. This run: {own_sigma:.3g}.",
     )
     size = len(step)
     if size > 2:
-        size = st.slider(f"{unit.capitalize()}s in the step", 2, size, size, key="step-size")
+        size = st.slider(f"{unit.capitalize()}s in the step", 2, size, size, key=f"step-size-{run.id}")
     one = st.selectbox(
         f"One {unit}",
         range(size),
         format_func=lambda row: f"patient {step.patients[row]}, length {step.norms[row]:.2f}",
-        key="step-one",
+        key=f"step-one-{run.id}",
     )
     inside = st.toggle(f"This {unit} is in the sum", value=True, key="step-inside")
     seed = st.session_state.setdefault("step-draws", 0)

@@ -59,6 +59,11 @@ def _three_digits(epsilon: float, whole: Callable[[float], int]) -> str:
     return f"{whole(epsilon / step) * step:.3g}"
 
 
+def score_text(score: float) -> str:
+    """`0.61`, `−0.03`: two digits; a score that rounds to 0 has no sign."""
+    return f"{score:.2f}".replace("-0.00", "0.00").replace("-", "−")
+
+
 def epochs_text(epochs: int) -> str:
     """`1 epoch`, `4 epochs`."""
     return f"{epochs} epoch{'' if epochs == 1 else 's'}"

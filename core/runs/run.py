@@ -179,12 +179,9 @@ class Run:
         """The run's metrics table: metric, arm, value, low, high, n, note."""
         return self.table("metrics")
 
-    @cached_property
+    @property
     def privacy(self) -> Mechanism | None:
-        """The mechanism of a private run; None without privacy. Raises RunBroken if its file is damaged.
-
-        Kept, since pages ask it of every run of a cohort. A run whose files change is opened again.
-        """
+        """The mechanism of a private run; None without privacy. Raises RunBroken if its file is damaged."""
         if not self.spec.privacy.private:
             return None
         return read_promise(self.folder, self.spec, self.schema)

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from core.common.formatting import promised_text, proved_text
+from core.common.formatting import promised_text, proved_text, score_text
 from core.evaluation.memorisation.canaries import BLIND
 from pages.parts.common import chart_style
 
@@ -264,7 +264,7 @@ def risk(scores: Mapping[str, pd.DataFrame]) -> go.Figure:
             figure.add_annotation(
                 x=max(row["high"], row["value"]),
                 y=label,
-                text=f"<b>{row['value']:.2f}</b>",
+                text=f"<b>{score_text(row['value'])}</b>",
                 showarrow=False,
                 xanchor="left",
                 xshift=8,

@@ -37,16 +37,25 @@ def note_html(text: str, prefix_end: int, matched_end: int) -> str:
 
 def exposure_answer(figures: pd.DataFrame) -> str:
     """A sentence: from how many copies on the mean exposure exceeds its control (the intervals do not overlap)."""
-    control = figures[figures["arm"] == "heldout"]
-    above = figures[(figures["arm"] == "run") & (figures["low"] > float(control["high"].max()))]
-    if control.empty or above.empty:
-        return "Exposure does not exceed that of the left-out canaries at any number of copies."
-    row, unread = above.loc[above["insertions"].idxmin()], control.iloc[0]
+    control = figures[figures["arm"] == "heldout"].dropna(subset=["high"])
+    planted = figures[figures["arm"] == "run"].dropna(subset=["low"]).sort_values("insertions")
+    if control.empty or planted.empty:
+        return "Without an interval on either side, planted and left-out canaries cannot be compared."
+    above = planted["low"] > float(control["high"].max())
+    if not above.iloc[-1]:
+        beside = "" if not above.any() else ", although it exceeds it at fewer"
+        copies = int(planted["insertions"].iloc[-1])
+        return f"At {_copies(copies)} exposure cannot be told from that of the left-out canaries{beside}."
+    row, unread = planted[above[::-1].cummin()[::-1]].iloc[0], control.iloc[0]
     copies = int(row["insertions"])
     return (
-        f"{copies} {'copy is' if copies == 1 else 'copies are'} enough: mean exposure {_bits(row)} over "
+        f"{_copies(copies)} {'is' if copies == 1 else 'are'} enough: mean exposure {_bits(row)} over "
         f"{int(row['canaries'])} canaries, against {_bits(unread)} for {int(unread['canaries'])} that were left out."
     )
+
+
+def _copies(number: int) -> str:
+    return f"{number} {'copy' if number == 1 else 'copies'}"
 
 
 def _bits(row: pd.Series) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from core.common.formatting import proved_text
+from core.common.formatting import proved_text, score_text
 from core.corpus.canary_forms import FORMS, RANDOM, RANDOM_WORDS
 from core.evaluation.guarantee.epsilon_bounds import one_run_epsilon
 from core.evaluation.guarantee.step_audit import stored_proofs
@@ -236,7 +236,7 @@ def parts_of(table: pd.DataFrame) -> frozenset[tuple[str, str]]:
 def risk_sums(scores: dict[str, pd.DataFrame], version: str) -> str:
     """`0.61 → 0.22`: one version's score of every run."""
     rows = [table[(table["version"] == version) & (table["part"] == SCORE)] for table in scores.values()]
-    return " → ".join(f"{row['value'].iloc[0]:.2f}" for row in rows)
+    return " → ".join(score_text(row["value"].iloc[0]) for row in rows)
 
 
 def without(name: str, run: Run, table: pd.DataFrame) -> list[str]:

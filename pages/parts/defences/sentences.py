@@ -84,7 +84,8 @@ def found(row: pd.Series, metric: str) -> str:
     if metric == "auc_loss":
         return f"{wording.auc_sentence(row['value'])}"
     if metric.startswith("exposure"):
-        return f"Planted canaries have {row['value']:.1f} bits of exposure, never planted ones {row['control']:.1f}."
+        beside = "" if math.isnan(row["control"]) else f", never planted ones {row['control']:.1f}"
+        return f"Planted canaries have {row['value']:.1f} bits of exposure{beside}."
     if math.isnan(row["value"]) or math.isnan(row["control"]):
         return "Not measured: no values of training patients, or of held-out ones, are known to search for."
     figures = [row[name] for name in ("value", "low", "high", "control", "control_low", "control_high")]
@@ -94,10 +95,16 @@ def found(row: pd.Series, metric: str) -> str:
 def _past_the_filter(*figures: float) -> str:
     """What gets past a filter, in a sentence: this says nothing about what the model memorised."""
     value, low, high, control, *_ = figures
-    more = "more" if wording.verdict(low, high, *figures[4:]) == "exceeds its control" else "no more"
+    found = wording.verdict(low, high, *figures[4:])
+    if found == "exceeds its control":
+        told = "more than chance gets past it with these prompts"
+    elif found == "below its control":
+        told = "no more than chance gets past it with these prompts"
+    else:
+        told = "what gets past it cannot be told from chance with these prompts"
     return (
         f"{wording.percent(value)} ({wording.interval_text(low, high)}) against {wording.percent(control)} for "
-        f"held-out patients: {more} than chance gets past it with these prompts. A filter does not change the model."
+        f"held-out patients: {told}. A filter does not change the model."
     )
 
 

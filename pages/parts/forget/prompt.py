@@ -26,8 +26,9 @@ WAIT_SECONDS = 60.0
 def show(found: Comparison, named: dict[str, str]) -> None:
     """A box for a prompt, and what each model writes after it."""
     st.header("Ask every model", anchor=False)
+    cohort = found.run.spec.corpus.digest()  # other hospitals have patients of the same ids
     with st.form("forget-prompt", border=False), st.container(horizontal=True, vertical_alignment="bottom"):
-        typed = st.text_input("An attacker's prompt", _suggested(found), key=f"forget-text-{found.patient}")
+        typed = st.text_input("An attacker's prompt", _suggested(found), key=f"forget-text-{cohort}-{found.patient}")
         asked = st.form_submit_button("Ask", type="primary", icon=":material/send:")
     if not asked:
         return

@@ -11,6 +11,7 @@ from core.jobs.work import AUDIT
 from core.pipeline.full_audit import chosen_attacks, open_attacks, open_figures
 from core.runs.run import Run
 from pages.parts.access import gate, viewer
+from pages.parts.common.phi_text import literal
 from pages.parts.jobs import monitor
 from pages.parts.session import instructor, owner
 
@@ -27,7 +28,8 @@ HOW_LONG = (
 
 def offer(runs: Mapping[str, Run]) -> None:
     """For each run, by name: the button, the live progress, or why there is neither. Nothing if all is done."""
-    for name, run in runs.items():
+    for label, run in runs.items():
+        name = literal(label)  # it may hold ids of patients, from somebody's file
         if open_attacks(run, owner.workspace()) or (run.has_model and open_figures(run, owner.workspace())):
             _one(name, run)
         _not_possible(name, run)

@@ -61,9 +61,10 @@ def show(runs: Sequence[Run]) -> None:
 def _promises(run: Run) -> bool:
     """Whether the run has a mechanism that can be read, of the training alone, for adding or removing one unit."""
     try:
-        return run.privacy is not None and run.privacy.vocabulary is None and not run.privacy.replaces
+        mechanism = run.privacy  # read from its file each time
     except RunBroken:
         return False
+    return mechanism is not None and mechanism.vocabulary is None and not mechanism.replaces
 
 
 def _text(epsilon: float) -> str:

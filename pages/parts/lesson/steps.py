@@ -182,7 +182,9 @@ def _privacy(figures: Figures) -> Step:
     best = figures.harmless[-1] if figures.harmless else None
     plain, base = figures.at(PERPLEXITY), figures.at(PERPLEXITY, "base")
     if best is None:
-        found = "Names still leaked at each of these ε."
+        each = all(figures.exceeds(NAMES, epsilon) for epsilon in figures.epsilons)
+        at = "each of these ε" if each else "the smallest of these ε, or it is not known whether they did"
+        found = f"Names still leaked at {at}."
     else:
         cost = figures.measured(PERPLEXITY, epsilon=best)
         assert plain is not None and base is not None  # measured as the other figures are
@@ -208,6 +210,7 @@ def _privacy(figures: Figures) -> Step:
                 "Move ε yourself",
                 {
                     "model": MODEL_NAMES[figures.sweep.model.kind],
+                    "family": figures.sweep.id,
                     "at": epsilon_key(figures.shown_epsilon),
                     "risk": "full names",
                 },
@@ -220,7 +223,7 @@ def _privacy(figures: Figures) -> Step:
         reveal=found,
         point="At this ε, names did not leak beyond chance in this measurement; the cost is usefulness."
         if best is not None
-        else "No ε here keeps names down to chance: an ε must be small enough to matter.",
+        else "No ε here was shown to keep names down to chance: an ε must be small enough to matter.",
         why=f"Each {figures.unit}'s influence on a step is clipped and covered with noise. The noise drowns out a name "
         f"that only one {figures.unit} contains, while the model still learns what many notes share. No leak in this "
         "measurement does not mean that none is possible: only ε is a guarantee against attacks that are not known yet"
@@ -287,13 +290,13 @@ def _decision(figures: Figures, choice: str | None) -> Step:
             Look(
                 "tradeoff",
                 "Look at the figures again",
-                {"model": model, "at": epsilon_key(at)},
+                {"model": model, "family": figures.sweep.id, "at": epsilon_key(at)},
                 "Read what your ε guarantees and what was measured.",
             ),
             Look(
                 "tradeoff",
                 "Set your own limits",
-                {"model": model, "view": "Which ε?"},
+                {"model": model, "family": figures.sweep.id, "view": "Which ε?"},
                 "Set the risk that you accept. Which ε do these runs recommend?",
             ),
             Look(

@@ -85,9 +85,9 @@ def roc_view(choice: Choice) -> None:
     row = first.iloc[(first["fpr"] - ALLOWED).abs().argmin()]
     guess.show_answer(
         answer,
-        f"If 10 of 100 others may be accused by mistake, the attack “{attack}” catches {100 * row['tpr']:.0f} of 100 "
-        f"members ({interval_text(row['low'], row['high'], lambda x: f'{100 * x:.0f}')}) of “{name}”; random guessing "
-        f"would catch {100 * row['fpr']:.0f}.",
+        f"If 10 of 100 others may be accused by mistake, the attack “{attack}” catches {percent(row['tpr'])} of the "
+        f"members ({interval_text(row['low'], row['high'])}) of “{name}”; random guessing would catch "
+        f"{percent(row['fpr'])}.",
     )
     log = (
         choice.knobs.segmented_control("Axes", ["linear", "log"], default="linear", required=True, key="axes") == "log"

@@ -24,6 +24,7 @@ from core.phi.fields import FIELD
 from core.runs.run import Run
 from pages.parts.common import chart_style
 from pages.parts.common.data_table import csv_button, data_table
+from pages.parts.common.phi_text import literal
 from pages.parts.common.query_params import KEEP
 from pages.parts.patients import charts as patient_charts
 from pages.parts.patients import controls, data
@@ -115,8 +116,8 @@ def _one_run(choice: Choice, table: pd.DataFrame, bucket: int | None) -> None:
     alt = f"AUC in {int(table['kept'].sum())} buckets, from the rarest to the most common disease profiles."
     chart_style.show(figure, key=key, alt=alt, on_select=clicked)
     st.caption(
-        f"{run_picker.label(choice.run)}, attack “{choice.attack}”. AUC: how often a member scores above a held-out "
-        "patient of the same bucket, with its 95\u00a0% interval. Click a bar to see its patients."
+        f"{literal(run_picker.label(choice.run))}, attack “{choice.attack}”. AUC: how often a member scores above a "
+        "held-out patient of the same bucket, with its 95\u00a0% interval. Click a bar to see its patients."
     )
     data_table(table.assign(bucket=table["bucket"] + 1), name="patients-buckets")
 

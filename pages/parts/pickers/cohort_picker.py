@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 from pydantic import ValidationError
 
+from core.evaluation.wording import percent
 from core.spec import CORPUS_PRESETS, OPENING, CorpusSpec
 from pages.parts.common.query_params import KEEP
 from pages.parts.session import owner
@@ -145,7 +146,7 @@ def describe(spec: CorpusSpec) -> str:
         )
         return (
             f"Your notes: {spec.patients:,} patients, members or held out, and {spec.population:,} population "
-            f"patients; about {_notes(spec):,} notes, of which {100 * spec.naming_rate:.0f}\u00a0% name someone; "
+            f"patients; about {_notes(spec):,} notes, of which {percent(spec.naming_rate)} name someone; "
             f"{spec.canaries:,} canary sentences.{deduplicated}"
         )
     kind = "short notes" if spec.note_length == "brief" else "notes"
@@ -153,7 +154,7 @@ def describe(spec: CorpusSpec) -> str:
     lines = f" and {spec.random_canaries:,} canaries of random words" if spec.random_canaries else ""
     return (
         f"{spec.patients:,} patients (70\u00a0% members, 30\u00a0% held out) and {spec.population:,} population "
-        f"patients, about {_notes(spec):,} {kind}; {100 * spec.naming_rate:.0f}\u00a0% of the notes name their "
+        f"patients, about {_notes(spec):,} {kind}; {percent(spec.naming_rate)} of the notes name their "
         f"patient; {spec.canaries:,} canary sentences{copies}{lines}; seed {spec.seed}."
     )
 

@@ -18,6 +18,7 @@ from pages.parts.common.phi_text import literal
 from pages.parts.pickers import run_picker
 from pages.parts.report import annex, decision_form, picture
 from pages.parts.session import classroom, owner, resources
+from pages.parts.tradeoff import recommendation_view
 
 if TYPE_CHECKING:
     from core.evaluation.report.facts import Rarity, Report
@@ -41,8 +42,8 @@ class Key:
 def choose(runs: Sequence[Run]) -> list[Run]:
     """The chosen runs; the choice is kept in the link (`?runs=id,id`)."""
     by_id = {run.id: run for run in runs}
-    asked = [run_id for run_id in st.query_params.get("runs", "").split(",") if run_id in by_id]
-    found = st.session_state.get("recommendation")
+    asked = [run_id for run_id in st.query_params.get("runs", "").split(",") if run_id in by_id][:MOST]
+    found = recommendation_view.recommended()
     pair = [run.id for run in run_picker.default_pair(runs) if run is not None]
     default = asked or ([found.run_id] if found is not None and found.run_id in by_id else pair)
     names = run_picker.labels(runs)
@@ -54,7 +55,7 @@ def choose(runs: Sequence[Run]) -> list[Run]:
     changed = st.session_state.get("linked_runs") != linked and "report_runs" in st.session_state
     st.session_state["linked_runs"] = linked
     if changed and asked:  # by the Back button, or in a class
-        st.session_state["report_runs"], default = asked[:MOST], []
+        st.session_state["report_runs"], default = asked, []
     ids = st.multiselect(
         "Models",
         list(by_id),
@@ -142,7 +143,7 @@ def show(runs: Sequence[Run], knobs: DeltaGenerator) -> None:
             for stored in (workspace.audit(run.id), workspace.audit(run.id).proving())
             for outcome in stored.outcomes().values()
         ),
-        "" if found is None else repr((found.limits, found.sentences)),
+        "" if found is None else repr((found.limits, found.sentences, found.table.to_csv(index=False))),
     )
     decision = decision_form.given().model_dump_json()
     sentences = st.container()  # above the picture; an alarm, which they depend on, is in the first page
@@ -186,7 +187,7 @@ def _about(runs: Sequence[Run], outline: Report) -> str | None:
 
 def _recommendation(run_ids: tuple[str, ...]) -> Recommendation | None:
     """The recommendation for this session's limits (trade-off page), if it includes one of these runs."""
-    found = st.session_state.get("recommendation")
+    found = recommendation_view.recommended()
     return found if found is not None and set(found.runs["run_id"]) & set(run_ids) else None
 
 

@@ -13,13 +13,14 @@ from core.evaluation.sweep import limits as lim
 from core.evaluation.sweep.limit_measures import costs, measures
 from core.evaluation.sweep.recommendation import Recommendation, attack_text, epsilon_name
 from core.evaluation.sweep.sweeps import Sweep, sweeps_of
+from core.runs.run import RunBroken, RunNotFound
 from pages.parts.common import shell
 from pages.parts.common.data_table import data_table
 from pages.parts.common.phi_text import literal
 from pages.parts.common.query_params import KEEP
 from pages.parts.session import owner, resources
 
-RECOMMENDED = "recommendation"  # session key of the recommendation for this reader's limits
+RECOMMENDED = "recommendation"  # session key of the compared runs and of this reader's limits
 USES = ("not said", "direct patient care", "clinical research", "medical education", "administration")
 
 
@@ -83,6 +84,22 @@ def _limit(column: DeltaGenerator, name: str) -> float:
     return column.slider(title, least, most, limit.start, 0.01, key=f"limit_{name}", help=about, **KEEP)
 
 
+def recommended() -> Recommendation | None:
+    """The recommendation for the limits last set in this session, by what is measured now; None without limits."""
+    if RECOMMENDED not in st.session_state:
+        return None
+    try:
+        return _advise(*st.session_state[RECOMMENDED])
+    except (RunNotFound, RunBroken):  # deleted since
+        return None
+
+
+def _advise(run_ids: tuple[str, ...], wanted: lim.Limits) -> Recommendation:
+    workspace = owner.workspace()
+    ended = tuple(one.finished for run_id in run_ids for one in workspace.audit(run_id).outcomes().values())
+    return advice.advise(workspace, measures_of(str(workspace.root), run_ids, ended), wanted)
+
+
 def show(sweep: Sweep) -> None:
     """The limits, the recommendation from these runs, and every ε against every limit."""
     st.markdown(
@@ -92,16 +109,13 @@ def show(sweep: Sweep) -> None:
     wanted = limits()
     if wanted is None:
         return
-    root = str(owner.workspace().root)
-    workspace = owner.workspace()
-    run_ids = advice.compared_runs(sweep, sweeps_of(workspace.runs()))
-    ended = tuple(one.finished for run_id in run_ids for one in workspace.audit(run_id).outcomes().values())
-    found = advice.advise(workspace, measures_of(root, run_ids, ended), wanted)
-    st.session_state[RECOMMENDED] = found  # for the Report page
+    run_ids = advice.compared_runs(sweep, sweeps_of(owner.workspace().runs()))
+    found = _advise(run_ids, wanted)
+    st.session_state[RECOMMENDED] = run_ids, wanted  # for the Report page
     st.markdown(f"## {_verdict(found)}")
     st.markdown(" ".join(found.sentences[:2]))  # the promise to a patient belongs beside the ε
     st.markdown("\n".join(f"- {sentence}" for sentence in found.sentences[2:]))
-    spent = costs_of(root, run_ids)
+    spent = costs_of(str(owner.workspace().root), run_ids)
     st.dataframe(
         _wide(found.table, spent),
         hide_index=True,

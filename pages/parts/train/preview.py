@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.common.formatting import REPRODUCIBLE, delta_text, promised_text, setting_text
-from core.evaluation.wording import NBSP
+from core.evaluation.wording import percent
 from core.spec import PrivacySpec, RunSpec, TrainingSpec, VocabularySpec
 from pages.parts.common import chart_style
 from pages.parts.common.durations import about
@@ -120,7 +120,7 @@ def show_preview(spec: RunSpec, coming: Preview, *, most_notes: int) -> None:
         if privacy.private:
             assert coming.sample_rate is not None and coming.epsilon is not None  # a private run has everything
             st.metric("noise σ", f"{coming.sigma:.3g}")
-            st.metric(f"{privacy.unit}s per step", f"{100 * coming.sample_rate:.1f}{NBSP}%")
+            st.metric(f"{privacy.unit}s per step", percent(coming.sample_rate))
             st.metric(f"ε per {privacy.unit}", promised_text(coming.epsilon))
     if privacy.private:
         assert coming.epsilon is not None and coming.delta is not None and coming.counted_by  # a private run has all
@@ -147,7 +147,7 @@ def show_preview(spec: RunSpec, coming: Preview, *, most_notes: int) -> None:
         show_consequences(privacy, coming.sample_rate, coming.steps, promised=spec.secret_noise)
     else:
         _curve(coming, privacy)
-    _group_line(coming, privacy, most_notes)
+    _group_line(coming, privacy, most_notes, secret=spec.secret_noise)
 
 
 def _curve(coming: Preview, privacy: PrivacySpec) -> None:
@@ -182,7 +182,7 @@ def _curve(coming: Preview, privacy: PrivacySpec) -> None:
     )
 
 
-def _group_line(coming: Preview, privacy: PrivacySpec, most_notes: int) -> None:
+def _group_line(coming: Preview, privacy: PrivacySpec, most_notes: int, *, secret: bool) -> None:
     """What the guarantee per note means for the patient with the most notes (group privacy; Jagannatha 2021)."""
     epsilon = coming.epsilon
     if privacy.unit == "patient" or most_notes < 2 or epsilon is None or coming.mechanism is None:
@@ -190,11 +190,14 @@ def _group_line(coming: Preview, privacy: PrivacySpec, most_notes: int) -> None:
     if not math.isfinite(epsilon):
         return
     whole = _patient_epsilon(coming.mechanism, most_notes)
+    guarantees = "guarantees" if secret else "would guarantee"
+    supposed = "" if secret else ", if its noise were secret"
     limit = f"only ε = {promised_text(whole)}" if math.isfinite(whole) else "nothing"
     empty = ", which protects nobody" if PROMISES_NOTHING < whole < math.inf else ""
     st.caption(
-        f"The patient with the most training notes has {most_notes}. For all of these together, this run guarantees "
-        f"{limit} at the same δ{empty}. To protect whole patients, choose “all of a patient's notes”."
+        f"The patient with the most training notes has {most_notes}. For all of these together, this run "
+        f"{guarantees} {limit} at the same δ{empty}{supposed}. To protect whole patients, choose “all of a patient's "
+        "notes”."
     )
 
 

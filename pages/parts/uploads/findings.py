@@ -18,7 +18,7 @@ def show(seen: Seen) -> None:
         ("Notes", f"{seen.notes:,}", f"of {seen.rows:,} rows"),
         ("Patients", f"{seen.patients:,}", f"{seen.heldout:,} held out"),
         ("Copies", f"{seen.copies:,}", f"near copies: {seen.near_copies:,}"),
-        ("Notes with PHI", f"{seen.notes_with_phi:,}", f"{seen.notes_with_phi / seen.notes:.0%} of notes"),
+        ("Notes with PHI", f"{seen.notes_with_phi:,}", f"{percent(seen.notes_with_phi / seen.notes)} of notes"),
         ("Canaries", f"{seen.canaries:,}", f"{seen.planted:,} planted"),
     )
     with st.grid(5, min_column_width=150):

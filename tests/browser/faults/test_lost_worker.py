@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,11 +23,17 @@ LONGER = 300  # nor before somebody presses Cancel
 
 
 @pytest.fixture
-def scheduled(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str]]:
+def own_data(data: Path, tmp_path: Path) -> Path:
+    """A copy: other tests count the runs of the shared folder."""
+    return Path(shutil.copytree(data, tmp_path / "data"))
+
+
+@pytest.fixture
+def scheduled(own_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str]]:
     """Addresses of a scheduler without workers and of an app that was given it."""
     with scheduler_process(tmp_path) as (scheduler, _):
         monkeypatch.setenv("PHILAB_SCHEDULER", scheduler)
-        with serving(data, tmp_path / "log.txt") as address:
+        with serving(own_data, tmp_path / "log.txt") as address:
             yield scheduler, address
 
 
@@ -45,10 +52,10 @@ def step(work: Work) -> int:
 
 
 def test_a_lost_worker_and_cancel_look_as_with_the_apps_own(
-    tab: Page, scheduled: tuple[str, str], data: Path, tmp_path: Path
+    tab: Page, scheduled: tuple[str, str], own_data: Path, tmp_path: Path
 ) -> None:
     scheduler, address = scheduled
-    workspace = Workspace(data, shared=())
+    workspace = Workspace(own_data, shared=())
     before, jobs = {run.id for run in workspace.runs()}, {work.id for work in Work.asked_for(workspace)}
     train(tab, address, 41, LONG)
     expect(tab.get_by_text("Jobs wait until a worker can take them.", exact=False).first).to_be_visible(timeout=WAIT)
@@ -60,7 +67,7 @@ def test_a_lost_worker_and_cancel_look_as_with_the_apps_own(
         process.send_signal(signal.SIGKILL)
     assert work.finished() is None
     with worker_process(scheduler, "second", tmp_path, str(ROOT)):
-        run = finished_run(data, lambda run: run.id not in before and run.id == work.run_id)
+        run = finished_run(own_data, lambda run: run.id not in before and run.id == work.run_id)
         assert run.privacy is not None
         expect(tab.locator(f"a[href*='right={run.id}']").first).to_be_visible(timeout=TRAINED)
 

@@ -9,7 +9,7 @@ from functools import partial
 import pandas as pd
 import pytest
 
-from core.common.formatting import REPRODUCIBLE
+from core.common.formatting import REPRODUCIBLE, score_text
 from core.evaluation.memorisation.canaries import BLIND, exposure_by_copies, race
 from core.evaluation.memorisation.risk import CALIBRATED, OLD, SCORE, WEIGHTS
 from core.runs.store import Workspace
@@ -218,3 +218,22 @@ def test_recall_in_a_sentence():
     assert "2 of 8 distinct values (25\u00a0%) come before wrong text no. 101" in ranked_sentence(table)
     assert "likelihood alone, 4 (50\u00a0%)" in ranked_sentence(table)
     assert "nothing to rank" in ranked_sentence(table.assign(leaks=0))
+
+
+def test_a_number_of_copies_is_enough_only_if_every_larger_one_is():
+    nan = float("nan")
+    rows = [("heldout", 0, 1.0, 2.0), ("run", 1, 0.5, 3.0), ("run", 2, 2.5, 5.0), ("run", 4, 3.0, 9.0)]
+    figures = pd.DataFrame(rows, columns=["arm", "insertions", "low", "high"]).assign(exposure=1.5, canaries=10)
+    assert sentences.exposure_answer(figures).startswith("2 copies are enough: mean exposure 1.5 bits")
+    one = figures.assign(low=figures["low"].mask(figures["insertions"] == 1, 2.1))
+    assert sentences.exposure_answer(one).startswith("1 copy is enough")
+    gap = figures.assign(low=figures["low"].mask(figures["insertions"] == 4, 1.9))
+    assert sentences.exposure_answer(gap) == (
+        "At 4 copies exposure cannot be told from that of the left-out canaries, although it exceeds it at fewer."
+    )
+    for unknown in (figures[figures["arm"] == "run"], figures.assign(high=nan), figures.assign(low=nan)):
+        assert "cannot be compared" in sentences.exposure_answer(unknown)
+
+
+def test_a_risk_score_near_zero_has_no_sign():
+    assert [score_text(score) for score in (-0.0029, -0.03, 0.612)] == ["0.00", "−0.03", "0.61"]

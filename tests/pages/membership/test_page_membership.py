@@ -182,7 +182,9 @@ def test_who_is_caught_is_counted_by_patient_beside_those_accused_by_mistake(aud
     monkeypatch.setenv("PHILAB_DATA", str(audited))
     run = smoke_specs["plain"].run_id
     app = opened(view=views.OVERLAP, left=run, right=run)
-    assert app.multiselect(key=f"attacks-{views.OVERLAP}").value == ["loss", "zlib"], "attention scored only some"
+    assert app.multiselect(key=f"attacks-{views.OVERLAP}-loss-zlib").value == ["loss", "zlib"], (
+        "attention scored only some"
+    )
     scores = Workspace(audited, shared=()).audit(run).table("scores")
     found = overlap(scores, ["loss", "zlib"])
     some, both = (found.at_least(least, member=True)[0] for least in (1, 2))

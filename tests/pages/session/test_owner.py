@@ -71,12 +71,12 @@ def test_what_a_page_puts_into_a_cache_after_a_deletion_is_emptied_again(monkeyp
 
     monkeypatch.setattr("core.runs.uploads.deletion.delete", lambda workspace, digest: None)
     workspace = Workspace(tmp_path, shared=())
-    drawn = threading.Thread(target=try_it._model, args=("folder", SimpleNamespace(model=slow)))
+    drawn = threading.Thread(target=try_it._model, args=("another", SimpleNamespace(model=slow)))
     drawn.start()
     assert begun.wait(60)
     cleanup.remove(workspace, "0" * 12)
     go_on.set()
     drawn.join(60)
     cleanup.clear_out(workspace)
-    try_it._model("folder", SimpleNamespace(model=slow))
+    try_it._model("another", SimpleNamespace(model=slow))
     assert len(loads) == 2, "the late one was dropped"

@@ -17,6 +17,11 @@ from pages.parts.step.background import Background
 from tests.pages.visit import said, visit
 
 
+def control(app, begins):
+    """The slider whose key begins so; the run's id follows."""
+    return next(slider for slider in app.slider if slider.key.startswith(begins))
+
+
 @pytest.fixture(scope="module")
 def stored(smoke_workspace, smoke_specs, tmp_path_factory):
     """The gradients of the private run, by the command line."""
@@ -33,7 +38,7 @@ def test_the_page_shows_what_the_command_computes(data, stored, smoke_specs):
     total = stored.clipped(1.0, every)
     assert f"**{total.clipped} of {len(stored)}** gradients are cut" in said(app)
     assert f"Their sum is **{total.length:.3g}** long" in said(app)
-    app.slider(key="step-norm").set_value(0.05).run()
+    control(app, "step-norm").set_value(0.05).run()
     app.toggle(key="step-inside").set_value(False).run()
     assert not app.exception
     every[0] = False
@@ -41,7 +46,7 @@ def test_the_page_shows_what_the_command_computes(data, stored, smoke_specs):
     assert f"**{len(stored) - 1} of {len(stored) - 1}** gradients are cut to the length C = 0.05" in said(app)
     assert f"Their sum is **{total.length:.3g}** long" in said(app)
     assert "This note moves the sum by **0.05**, and no note by more than C = 0.05." in said(app)
-    app.slider(key="step-sigma").set_value(0.0).run()
+    control(app, "step-sigma").set_value(0.0).run()
     assert not app.exception and "**100 of 100** guesses are right" in said(app)
 
 
