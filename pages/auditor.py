@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from core.evaluation.wording import percent
 from core.runs.run import Run
 from pages.parts.access import gate
 from pages.parts.auditor import guesses, proof
@@ -69,7 +70,7 @@ def play(run: Run, *, helped: bool) -> None:
     with st.container(border=True):
         st.html(phi_text.text_html(card.text))
         if helped:
-            st.progress(card.familiar, f"More familiar to the model than {card.familiar:.0%} of the notes here")
+            st.progress(card.familiar, f"More familiar to the model than {percent(card.familiar)} of the notes here")
     with st.container(horizontal=True):
         for label, says in (("It was in the training data", True), ("It was not", False)):
             st.button(

@@ -117,7 +117,7 @@ def pair_rows(
     Returns:
         The rows, or None when no text pairs a patient with a condition.
     """
-    held = {row.patient_id: set(row.icd_codes) for row in patients.dropna(subset="full_name").itertuples()}
+    held = {row.patient_id: set(row.icd_codes) for row in patients.itertuples()}
     pools = {split: list(group["patient_id"]) for split, group in patients.groupby("split")}
     owner = owners(patients)
     lines = []

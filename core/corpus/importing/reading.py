@@ -54,11 +54,18 @@ def read(
     else:
         found = ImportInput(read_file(path, raw, columns, most_bytes, report, remarks))
     if identifiers is None:
-        return replace(found, remarks=remarks.sentences())
+        return replace(found, notes=_own_admissions(found.notes), remarks=remarks.sentences())
     given = read_identifiers(Path(identifiers), remarks)
     _check_patients(Path(identifiers), path, found.notes, given, remarks)
     _check_admissions(path, found.notes, given.diagnoses)
-    return replace(found, source="table", records=given.records, diagnoses=given.diagnoses, remarks=remarks.sentences())
+    return replace(
+        found,
+        notes=_own_admissions(found.notes),
+        source="table",
+        records=given.records,
+        diagnoses=given.diagnoses,
+        remarks=remarks.sentences(),
+    )
 
 
 def _check_patients(table: Path, path: Path, notes: pd.DataFrame, given: Identifiers, remarks: Remarks) -> None:
@@ -87,6 +94,16 @@ def _check_admissions(path: Path, notes: pd.DataFrame, diagnoses: pd.DataFrame) 
             f"here and to patient {owners[torn.index[0]]} in the table of identifiers. (A note without an admission "
             "has its patient's id as admission id.)"
         )
+
+
+def _own_admissions(notes: pd.DataFrame) -> pd.DataFrame:
+    """The notes with admission ids of one patient each: an id that several patients have gets the patient's before it.
+
+    Many systems number visits from 1 for each patient, and everything that judges admissions groups by their id.
+    """
+    shared = notes.groupby("admission_id")["patient_id"].transform("nunique") > 1
+    own = notes["patient_id"] + "/" + notes["admission_id"]
+    return notes.assign(admission_id=notes["admission_id"].mask(shared, own))
 
 
 def with_text(

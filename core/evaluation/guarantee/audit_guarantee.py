@@ -273,7 +273,7 @@ def split_half_counts(scores: np.ndarray, member: np.ndarray, seed: int) -> Coun
 
 def headline(bounds: pd.DataFrame) -> pd.Series | None:
     """The row of the audit fixed beforehand; None if there is none."""
-    rows = bounds[(bounds["looks"] == 1) & (bounds["evidence"] != BY_CURVE)]
+    rows = bounds[(bounds["looks"] == 1) & (bounds["evidence"] == ONE_RUN)]  # a single further look has 1, too
     return None if rows.empty else rows.iloc[0]
 
 

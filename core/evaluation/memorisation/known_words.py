@@ -18,6 +18,7 @@ import pandas as pd
 
 from core.corpus.tables import Corpus
 from core.evaluation.stats.bootstrap import Interval, patient_bootstrap, weighted_share
+from core.evaluation.stats.boundary_intervals import share_interval
 from core.phi.fields import DIRECT, FIELDS
 
 _WORD = re.compile(r"[^\W\d_]{2,}")  # at least two letters and nothing else: "II-5b" contains one word, "x" none
@@ -113,4 +114,5 @@ def known_share(
     if written.sum() == 0:
         raise ValueError("the generations contain no words, so there is no share of known words")
     known = np.array([sum(word in vocabulary for word in one) for one in found])
-    return patient_bootstrap(weighted_share(known, written), np.arange(len(found)), resamples=resamples, seed=seed)
+    share = patient_bootstrap(weighted_share(known, written), np.arange(len(found)), resamples=resamples, seed=seed)
+    return share_interval(share, int((written > 0).sum()))

@@ -73,7 +73,7 @@ def promised_to_patients(workspace: Workspace, run: Run, runs: pd.DataFrame) -> 
     assert run.privacy is not None  # a run with unit “note” is private
     told = [
         "This is the promise for one note, not for a patient. "
-        f"{patients_sentence(run.privacy, max(1, round(notes.median())), int(notes.max()))}"
+        f"{patients_sentence(run.privacy, max(1, math.ceil(notes.median())), int(notes.max()))}"
     ]
     if (runs["unit"] == "patient").any():
         return [*told, "The runs that protect whole patients do not meet your limits."]

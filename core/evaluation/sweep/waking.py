@@ -46,7 +46,9 @@ class Waking:
 
     `epsilon` is the smallest measured ε from which on the figure exceeds its controls; None if it does not at the
     largest. `below` is the measured ε before it; None if there is none. `largest` is the largest measured finite ε.
-    `plain` says whether the figure exceeds its controls without privacy; None if that was not measured.
+    `plain` says whether the figure exceeds its controls without privacy; None if that was not measured. `judged` are
+    the ε, perhaps with ∞, at which the figure can be compared;
+    without a finite one nothing is known.
     """
 
     attack: Attack
@@ -55,6 +57,7 @@ class Waking:
     below: float | None
     largest: float
     plain: bool | None
+    judged: tuple[float, ...] = ()
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -65,6 +68,8 @@ class Waking:
 
     def sentence(self) -> str:
         """`between ε = 100 and 1,000`, or that it begins before the first, or that no leak is found up to the last."""
+        if not any(map(math.isfinite, self.judged)):
+            return "cannot be judged, for lack of an interval or of a control"
         if self.epsilon is None:
             after = {True: ", but one without privacy", False: ", nor without privacy", None: ""}[self.plain]
             return f"no leak up to the largest measured ε = {epsilon_text(self.largest)}{after}"
@@ -96,18 +101,22 @@ def wakings(points: pd.DataFrame, attacks: Sequence[Attack] = ATTACKS) -> list[W
 def waking(points: pd.DataFrame, metric: str, attack: Attack | None = None) -> Waking | None:
     """Where the figure `metric` begins to exceed its controls; None without a measured finite ε.
 
+    Every ε at which it cannot be compared (`can_tell`) is left out. If these are all, nothing is `judged`.
+
     Raises:
         ValueError: the points are of several curves.
     """
     if any(points[name].nunique(dropna=False) > 1 for name in SERIES if name in points):
         raise ValueError("where leaks begin is asked of one curve: one kind, size and base of model, and one cohort")
     own = points[points["metric"] == metric]
-    leaks = {
-        float(epsilon): exceeds(own, metric, float(epsilon)) for epsilon in sorted(set(_of(own, "run")["epsilon"]))
-    }
+    measured = [float(epsilon) for epsilon in sorted(set(_of(own, "run")["epsilon"]))]
+    if not any(map(math.isfinite, measured)):
+        return None
+    chosen = attack or Attack(registry.figure(metric).label, (metric,))
+    leaks = {epsilon: exceeds(own, metric, epsilon) for epsilon in measured if can_tell(own, metric, epsilon)}
     finite = [epsilon for epsilon in leaks if math.isfinite(epsilon)]
     if not finite:
-        return None
+        return Waking(chosen, metric, None, None, max(filter(math.isfinite, measured)), leaks.get(math.inf), tuple(leaks))
     begins, before = None, finite[-1]
     for epsilon in reversed(finite):
         before = epsilon
@@ -115,8 +124,7 @@ def waking(points: pd.DataFrame, metric: str, attack: Attack | None = None) -> W
             break
         begins = epsilon
     below = None if begins is None or before == begins else before
-    chosen = attack or Attack(registry.figure(metric).label, (metric,))
-    return Waking(chosen, metric, begins, below, finite[-1], leaks.get(math.inf))
+    return Waking(chosen, metric, begins, below, finite[-1], leaks.get(math.inf), tuple(leaks))
 
 
 def first_leaking(points: pd.DataFrame, attacks: Sequence[Attack] = ATTACKS) -> Waking | None:
@@ -126,6 +134,13 @@ def first_leaking(points: pd.DataFrame, attacks: Sequence[Attack] = ATTACKS) -> 
     """
     found = wakings(points, attacks)
     return min(found, key=lambda one: (one.epsilon is None, one.epsilon or 0.0), default=None)
+
+
+def can_tell(points: pd.DataFrame, metric: str, epsilon: float) -> bool:
+    """Whether a figure at ε has an interval and something to compare it with: a single canary has no interval."""
+    own = points[(points["metric"] == metric) & (points["epsilon"] == epsilon)]
+    now, limits = _of(own, "run"), list(_limits(own, metric))
+    return bool(len(now)) and math.isfinite(now["low"].iloc[0]) and bool(limits) and all(map(math.isfinite, limits))
 
 
 def exceeds(points: pd.DataFrame, metric: str, epsilon: float) -> bool:

@@ -36,7 +36,12 @@ def named(title: str, run: Run | None, style: str, sentence: str) -> str:
     control = f"; patients it never saw: {share_html(figures['heldout'][0])}" if "heldout" in figures else ""
     found = f"In the audit, it wrote the full names of <b>{share_html(share)}</b> of its patients "
     found += f"({html.escape(interval_text(low, high))}{control})."
-    return _picture(_people(round(100 * share), style), title, f"{sentence} {found}")
+    return _picture(_people(_of_100(share), style), title, f"{sentence} {found}")
+
+
+def _of_100(share: float) -> int:
+    """Rounded, but none and all only where it is none and all."""
+    return round(share * 100) if share in (0.0, 1.0) else min(99, max(1, round(100 * share)))
 
 
 def metric(run: Run, name: str) -> dict[str, tuple[float, float, float]]:

@@ -14,10 +14,10 @@ from streamlit.delta_generator import DeltaGenerator
 from core.attacks.membership.decision import OWN_THRESHOLDS
 from core.attacks.membership.shadow_models import ACCUSED as SHADOWS_ACCUSE
 from core.common.formatting import promised_text
-from core.evaluation.membership.curve import Caught, Ceiling, caught, ceiling_for, steps
+from core.evaluation.membership.curve import Ceiling, caught, ceiling_for, steps
 from core.evaluation.membership.lira_stability import stability_sentences
 from core.evaluation.membership.overlap import Overlap
-from core.evaluation.membership.summary import ROC_RATES, population_threshold
+from core.evaluation.membership.summary import ROC_RATES
 from core.evaluation.membership.units import Units
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.intervals import most_certain
@@ -30,9 +30,9 @@ from pages.parts.common.public_noise import caption_public_noise
 from pages.parts.membership import charts as membership_charts
 from pages.parts.membership import data
 from pages.parts.membership.methods import HOW
+from pages.parts.membership.sentences import WORDS, caught_sentence, leakage_sentence, population_sentence, sides
 
 TOO_FEW = "Too few notes of this kind: both members and others are needed. Choose “all” under Notes, or another attack."
-WORDS = {"sample": ("note", "notes"), "admission": ("admission", "admissions"), "patient": ("patient", "patients")}
 OVERLAP = "Who is caught"
 CAUGHT = "Members caught when 10\u00a0%, 1\u00a0% or 0.1\u00a0% of others are accused"
 ALWAYS = 0.90  # share of the shadow models that read a patient: caught whatever the training
@@ -86,8 +86,8 @@ def roc_view(choice: Choice) -> None:
     guess.show_answer(
         answer,
         f"If 10 of 100 others may be accused by mistake, the attack “{attack}” catches {percent(row['tpr'])} of the "
-        f"members ({interval_text(row['low'], row['high'])}) of “{name}”; random guessing would catch "
-        f"{percent(row['fpr'])}.",
+        f"{sides(choice.level)[0]} ({interval_text(row['low'], row['high'])}) of “{name}”; random guessing would "
+        f"catch {percent(row['fpr'])}.",
     )
     log = (
         choice.knobs.segmented_control("Axes", ["linear", "log"], default="linear", required=True, key="axes") == "log"
@@ -211,50 +211,12 @@ def _movable(judged: Units, own: float, level: str, key: str) -> None:
     start = float(np.clip(own, low, high))
     threshold = st.slider("Threshold", low - step, high + step, start, step=step, key=f"threshold-{key}", format="%.4g")
     found = caught(judged, threshold)
-    st.markdown(f"## {_sentence(found, level)}")
-    st.markdown(_leakage(found) + _population(judged))
-    alt = (
-        f"Histogram of the scores of {found.of_members} members and {found.of_others} others. {_sentence(found, level)}"
-    )
+    st.markdown(f"## {caught_sentence(found, level)}")
+    st.markdown(leakage_sentence(found, level) + population_sentence(judged, level))
+    alt = f"Histogram of the scores. {caught_sentence(found, level)}"
     chart_style.show(membership_charts.histogram(judged, threshold), key=f"histogram-{key}", alt=alt)
     frame = pd.DataFrame({"member": judged.member, "score": judged.score, "called a member": judged.score >= threshold})
     data_table(frame, name="membership-scores")
-
-
-def _sentence(found: Caught, level: str) -> str:
-    """`Catches 31 of 300 members, accuses 9 of 130 others.`"""
-    of = "" if level == "sample" else f" ({WORDS[level][1]})"
-    return (
-        f"Catches {found.members:,} of {found.of_members:,} members, "
-        f"accuses {found.others:,} of {found.of_others:,} others{of}."
-    )
-
-
-def _leakage(found: Caught) -> str:
-    tpr, fpr = found.members / found.of_members, found.others / found.of_others
-    called = found.members + found.others
-    base = percent(found.of_members / (found.of_members + found.of_others))
-    leakage = f"{tpr - fpr:+.3f}".replace("-", "−")
-    sentence = f"That is {percent(tpr)} minus {percent(fpr)}: a privacy leakage of {leakage}. Random guessing gives 0."
-    if not called:
-        return sentence
-    return (
-        f"{sentence} Of the {called:,} called members, {percent(found.members / called)} are members (of all: {base})."
-    )
-
-
-def _population(judged: Units) -> str:
-    """The population's thresholds in a sentence; empty for a quick audit, which does not score the population."""
-    parts = []
-    for alpha in (0.10, 0.01):
-        threshold, note = population_threshold(judged.population, alpha)
-        if math.isfinite(threshold):
-            parts.append(f"at {threshold:.4g}".replace("-", "−") + f", at most {percent(alpha)} of them are accused")
-        elif len(judged.population):
-            parts.append(note)
-    if not parts:
-        return ""
-    return f" An attacker may set the threshold with patients who were never in the data: {'; '.join(parts)}."
 
 
 def attacks_view(choice: Choice) -> None:

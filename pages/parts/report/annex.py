@@ -9,6 +9,7 @@ import streamlit as st
 
 from core.evaluation.wording import at_most_text, guaranteed_text
 from pages.parts.common.data_table import csv_button
+from pages.parts.common.phi_text import literal
 from pages.parts.session import owner
 
 if TYPE_CHECKING:
@@ -76,14 +77,16 @@ def _notes_instead(made: Report) -> None:
 def _trends(made: Report) -> str:
     """The sentences about rarity, one line per model and attack."""
     names = made.facts["names"]
-    return "\n".join(f"- **{names[run]}** · {one}" for run, found in made.facts["rarity"].items() for one in found)
+    return "\n".join(
+        f"- **{literal(names[run])}** · {one}" for run, found in made.facts["rarity"].items() for one in found
+    )
 
 
 def _findings(made: Report) -> None:
     """Every finding about each model: its guarantee, what attackers could guess, and what the attacks found."""
     names = made.facts["names"]
     for one in made.facts["verdict"]:
-        with st.expander(f"{names[one['run']]}: guarantee and findings"):
+        with st.expander(f"{literal(names[one['run']])}: guarantee and findings"):
             st.caption(one["run"])
             for sentence in one["sentences"]:
                 st.markdown(sentence)

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from core.common.formatting import promised_text
 from core.evaluation.wording import percent
 from pages.parts.common import chart_style
+from pages.parts.common.phi_text import literal
 
 if TYPE_CHECKING:
     from core.evaluation.report.facts import Report
@@ -36,7 +37,7 @@ def answers(made: Report) -> list[str]:
     names, found = made.facts["names"], leaks(made).set_index("run")
     lines = []
     for model in made.tables["models"].to_dict("records"):
-        line = f"**{names[model['run']]}** {_guarantee(model, alarmed(made.tables, model['run']))}."
+        line = f"**{literal(names[model['run']])}** {_guarantee(model, alarmed(made.tables, model['run']))}."
         if model["run"] in found.index and model["epsilon"] > 0:
             one = found.loc[model["run"]]
             line += (

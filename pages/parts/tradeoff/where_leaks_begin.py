@@ -52,8 +52,8 @@ def _chart(found: list[Waking], epsilons: list[float]) -> go.Figure:
     axis, figure = EpsilonAxis(epsilons), go.Figure()
     for one in found:
         low, high = one.interval
-        leaks = [epsilon for epsilon in epsilons if _leaks(one, epsilon)]
-        quiet = [e for e in epsilons if e not in leaks and not (math.isinf(e) and one.plain is None)]
+        leaks = [epsilon for epsilon in one.judged if _leaks(one, epsilon)]
+        quiet = [epsilon for epsilon in one.judged if epsilon not in leaks]
         if leaks:
             left = axis.low / 2 if low == 0.0 else low
             right = high if math.isfinite(high) else math.inf

@@ -61,14 +61,14 @@ def watch(asked: Asked) -> None:
 
 
 def _watch(asked: Asked) -> None:
-    if not asked.check.active:
-        st.rerun()
     with st.container(horizontal=True, vertical_alignment="center"):
         st.progress(asked.check.progress().share, text=_in_words(asked.check))
         if st.button("Cancel", icon=":material/cancel:", key="own_cancel"):
             forget()
             st.rerun()
     st.caption("You can use other pages meanwhile. Changing a column or setting above ends this check.")
+    if not asked.check.active:  # asked last: before the button, it would swallow a click that comes at the same moment
+        st.rerun()
 
 
 def _in_words(check: Check) -> str:

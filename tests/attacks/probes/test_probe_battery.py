@@ -217,6 +217,8 @@ def test_pairs_by_hand():
     assert text["label"] and text["score"] == pytest.approx(1.0), "both have diabetes or gout"
     wrong = rows.loc[("m3", generated.ONE_SENTENCE)]
     assert not wrong["label"] and wrong["score"] == pytest.approx(1 / 2)
+    nameless = people.assign(full_name=["Maria Keller", None, "Ann Lee"])  # as in imported cohorts
+    assert generated.pair_rows(wholes, [8, 8], found, nameless, finder)["score"].tolist() == rows["score"].tolist()
 
 
 def test_without_any_name_nothing_is_ranked_and_the_card_says_so(targets):

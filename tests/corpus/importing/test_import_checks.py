@@ -195,3 +195,9 @@ def test_odd_files(tmp_path, content, complaint):
 
 def test_a_byte_order_mark_is_no_part_of_a_name(imported):
     assert imported("\ufeff" + NOTES, "\ufeffpatient_id,ssn\nA,514-22-9078\n").without_identifier == 3
+
+
+def test_visits_that_are_numbered_for_each_patient_are_not_one_admission(imported, tmp_path):
+    imported("patient_id,admission,text\nA,1,she is well\nA,2,still well\nB,1,he is well\nC,,they left\nD,7,seen\n")
+    notes = pd.read_parquet(tmp_path / "cohort" / "notes.parquet").query("patient_id in ['A', 'B', 'C', 'D']")
+    assert sorted(notes["admission_id"]) == ["2", "7", "A/1", "B/1", "C"]

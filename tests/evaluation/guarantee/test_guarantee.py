@@ -114,6 +114,10 @@ def test_a_sentence_rests_on_the_audit_fixed_beforehand_unless_another_is_an_ala
     assert headline_bound(alarmed)["epsilon"] == further(found)["epsilon"].max() and headline_bound(alarmed)["alarm"]
     alone = audit_guarantee(perfect(0), scores, unit="patient", delta=0.0, promised=math.inf)
     assert headline_bound(alone)["epsilon"] == alone["epsilon"].max() > 0
+    one = audit_guarantee(perfect(0), scores[scores["attack"] == "loss"], unit="patient", delta=0.0, promised=math.inf)
+    assert len(one) == 1 and headline(one) is None and len(further(one)) == 1, (
+        "a look at all, but none fixed beforehand"
+    )
 
 
 def test_a_bound_above_the_promise_is_an_alarm():

@@ -36,7 +36,8 @@ def test_a_word_cut_off_by_the_length_limit_is_not_judged():
 def test_share_counts_every_occurrence():
     found = known_share(["The dog runs.", "xqz the THE."], frozenset({"the", "dog"}), resamples=50)
     assert found.value == pytest.approx(4 / 6) and 0 <= found.low <= found.value <= found.high <= 1
-    assert known_share(["ab ab ab"] * 5, frozenset({"ab"}), resamples=50).low == 1.0
+    every = known_share(["ab ab ab"] * 10, frozenset({"ab"}), resamples=50)
+    assert every.value == every.high == 1.0 and every.low == pytest.approx(0.722, abs=1e-3), "Wilson's for 10 of 10"
 
 
 def test_the_interval_resamples_generations_not_words():

@@ -105,3 +105,14 @@ def test_chance_is_called_a_leak_somewhere_along_a_curve_at_most_as_often_as_at_
         frame = pd.DataFrame(rows, columns=["epsilon", "metric", "arm", "value", "low", "high"])
         called += waking(frame, "toy", ATTACKS[0]).epsilon is not None
     assert called <= 0.008 * trials
+
+
+def test_where_it_cannot_be_told_nothing_was_measured():
+    points = curve("exposure", [math.nan, 0.0, 3.0, 4.0, math.nan])
+    found = waking(points, "exposure")
+    assert (found.epsilon, found.below, found.plain, found.judged) == (100.0, 8.0, None, (8.0, 100.0, 1_000.0))
+    unknown = waking(points.assign(low=math.nan), "exposure")
+    assert unknown.sentence().startswith("cannot be judged") and unknown.judged == ()
+    names = curve("full_name_patients", [0.5] * 5)
+    alone = waking(names[names["arm"] == "run"], "full_name_patients")
+    assert alone.sentence().startswith("cannot be judged"), "no control and no blind guess"

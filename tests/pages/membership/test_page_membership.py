@@ -59,7 +59,7 @@ def test_the_sentence_follows_the_threshold_and_counts_as_the_scores_do(data, sm
     app.slider[0].set_value(threshold).run()
     assert not app.exception
     reached = app.slider[0].value
-    told = re.search(r"Catches (\d+) of (\d+) members, accuses (\d+) of (\d+) others", said(app))
+    told = re.search(r"Catches (\d+) of (\d+) members' notes, accuses (\d+) of (\d+) others' notes", said(app))
     says = scores["score"] >= reached
     expected = [says[scores["member"]].sum(), scores["member"].sum(), says[~scores["member"]].sum()]
     assert [int(number) for number in told.groups()[:3]] == expected
@@ -72,7 +72,7 @@ def test_patients_are_fewer_than_notes_and_a_promise_per_note_is_worth_less_for_
     assert sum(REPRODUCIBLE in caption.value for caption in app.caption) == 1, "of the private run alone"
     patients = Workspace(data, shared=()).run(smoke_specs["dp"].run_id).table("scores").query("split == 'member'")
     app = opened(view="Threshold", level="patient")
-    assert f"of {patients['patient_id'].nunique()} members" in said(app) and "(patients)" in said(app)
+    assert f"of {patients['patient_id'].nunique()} members, accuses" in said(app)
 
 
 def test_notes_under_a_promise_per_note_are_told_from_what_it_bounds(data, smoke_specs):

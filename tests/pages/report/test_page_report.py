@@ -37,8 +37,8 @@ def test_the_verdict_stands_before_the_tables_and_the_link_keeps_the_choice(data
     assert "Attacks and controls" not in [expander.label for expander in app.expander], "the annex is behind a switch"
     app.toggle(key="report_annex").set_value(True).run()
     text = said(app)
-    assert "**A: ε = 8 per note** would guarantee ε = 8 for each note if its noise were secret." in text
-    assert "**B: no privacy** has no privacy guarantee." in text
+    assert "**A\\: ε = 8 per note** would guarantee ε = 8 for each note if its noise were secret." in text
+    assert "**B\\: no privacy** has no privacy guarantee." in text
     assert len(app.get("plotly_chart")) == 1
     assert "for one note (neighbours: add/remove one note)" in text
     assert "Treat it like the notes themselves" in text
@@ -47,7 +47,7 @@ def test_the_verdict_stands_before_the_tables_and_the_link_keeps_the_choice(data
     odds = next(frame.value for frame in app.dataframe if "right guesses by (ε, δ)" in frame.value)
     assert odds["ε"].tolist() == ["8", "∞ (no privacy)"]
     folds = [expander.label for expander in app.expander]
-    assert "A: ε = 8 per note: guarantee and findings" in folds
+    assert "A\\: ε = 8 per note: guarantee and findings" in folds
     assert "HIPAA’s 18 identifiers" in folds and "Attacks and controls" in folds
     assert "Rare diseases: how well members are recognised, by rarity" in folds
     assert "Rare diseases: do patients with them leak more?" in folds
