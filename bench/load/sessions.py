@@ -171,11 +171,7 @@ def measure(
         "pace_seconds": pace,
         "jobs_in_the_queue": jobs,
         "jobs_left": len(Workspace(served.data).works()),
-        "errors": [
-            *first.errors,
-            *again.errors,
-            *(error for measured in rounds_of.values() for error in measured.errors),
-        ],
+        "errors": [error for measured in (first, again, *rounds_of.values()) for error in measured.errors],
         "tracebacks": served.tracebacks(),
         "memory_mib": {"before": round(before), "after": round(served.memory())},
         "first_visit_seconds": {page: _of(first.seconds(page))["median"] for page in pages},

@@ -43,13 +43,13 @@ def exposure_answer(figures: pd.DataFrame) -> str:
         return "Without an interval on either side, planted and left-out canaries cannot be compared."
     above = planted["low"] > float(control["high"].max())
     if not above.iloc[-1]:
-        beside = "" if not above.any() else ", although it exceeds it at fewer"
-        copies = int(planted["insertions"].iloc[-1])
-        return f"At {_copies(copies)} exposure cannot be told from that of the left-out canaries{beside}."
+        fewer = ", although with fewer copies it exceeds it" if above.any() else ""
+        copies = _copies(int(planted["insertions"].iloc[-1]))
+        return f"With {copies}, exposure cannot be distinguished from that of the left-out canaries{fewer}."
     row, unread = planted[above[::-1].cummin()[::-1]].iloc[0], control.iloc[0]
-    copies = int(row["insertions"])
+    number = int(row["insertions"])
     return (
-        f"{_copies(copies)} {'is' if copies == 1 else 'are'} enough: mean exposure {_bits(row)} over "
+        f"{_copies(number)} {'is' if number == 1 else 'are'} enough: mean exposure {_bits(row)} over "
         f"{int(row['canaries'])} canaries, against {_bits(unread)} for {int(unread['canaries'])} that were left out."
     )
 

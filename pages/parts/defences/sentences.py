@@ -97,14 +97,14 @@ def _past_the_filter(*figures: float) -> str:
     value, low, high, control, *_ = figures
     found = wording.verdict(low, high, *figures[4:])
     if found == "exceeds its control":
-        told = "more than chance gets past it with these prompts"
+        past = "more than chance gets past it with these prompts"
     elif found == "below its control":
-        told = "no more than chance gets past it with these prompts"
+        past = "no more than chance gets past it with these prompts"
     else:
-        told = "what gets past it cannot be told from chance with these prompts"
+        past = "what gets past it with these prompts cannot be distinguished from chance"
     return (
         f"{wording.percent(value)} ({wording.interval_text(low, high)}) against {wording.percent(control)} for "
-        f"held-out patients: {told}. A filter does not change the model."
+        f"held-out patients: {past}. A filter does not change the model."
     )
 
 

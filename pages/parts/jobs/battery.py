@@ -29,7 +29,7 @@ HOW_LONG = (
 def offer(runs: Mapping[str, Run]) -> None:
     """For each run, by name: the button, the live progress, or why there is neither. Nothing if all is done."""
     for label, run in runs.items():
-        name = literal(label)  # it may hold ids of patients, from somebody's file
+        name = literal(label)  # may contain patients' ids from an uploaded file
         if open_attacks(run, owner.workspace()) or (run.has_model and open_figures(run, owner.workspace())):
             _one(name, run)
         _not_possible(name, run)

@@ -138,7 +138,7 @@ def status(job_id: str) -> Job | None:
 def watched() -> Job | None:
     """The job that is shown: one chosen in this browser, one under way, or the training that ended last.
 
-    Ask it first: if a job changes after that, `watch` draws the page anew.
+    Call it first: if a job changes after that, `watch` draws the page again.
     """
     jobs = _jobs()
     _changed(jobs)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from core.common.formatting import promised_text
+from core.runs.listing import OfRuns
 from core.runs.run import Run, RunBroken
 from pages.parts.common.query_params import KEEP
 from pages.parts.pickers import run_picker
@@ -36,7 +37,7 @@ def costs(mechanism: str, trainings: float, shape: float) -> tuple[float, float,
 
 def show(runs: Sequence[Run]) -> None:
     """The fold with its controls; nothing without a private run."""
-    private = [run for run in runs if _promises(run)]
+    private = _promising(runs)
     if not private:
         return
     with st.expander("What does it cost to choose the best of several trainings?"):
@@ -61,10 +62,13 @@ def show(runs: Sequence[Run]) -> None:
 def _promises(run: Run) -> bool:
     """Whether the run has a mechanism that can be read, of the training alone, for adding or removing one unit."""
     try:
-        mechanism = run.privacy  # read from its file each time
+        mechanism = run.privacy
     except RunBroken:
         return False
     return mechanism is not None and mechanism.vocabulary is None and not mechanism.replaces
+
+
+_promising = OfRuns(lambda runs: [run for run in runs if _promises(run)])  # a file for each run is read
 
 
 def _text(epsilon: float) -> str:

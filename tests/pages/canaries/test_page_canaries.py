@@ -229,7 +229,8 @@ def test_a_number_of_copies_is_enough_only_if_every_larger_one_is():
     assert sentences.exposure_answer(one).startswith("1 copy is enough")
     gap = figures.assign(low=figures["low"].mask(figures["insertions"] == 4, 1.9))
     assert sentences.exposure_answer(gap) == (
-        "At 4 copies exposure cannot be told from that of the left-out canaries, although it exceeds it at fewer."
+        "With 4 copies, exposure cannot be distinguished from that of the left-out canaries, although with fewer "
+        "copies it exceeds it."
     )
     for unknown in (figures[figures["arm"] == "run"], figures.assign(high=nan), figures.assign(low=nan)):
         assert "cannot be compared" in sentences.exposure_answer(unknown)

@@ -40,6 +40,15 @@ def keys(app: AppTest) -> set[str]:
     return {button.key for button in app.button}
 
 
+def submitted(engine: Engine) -> tuple[AppTest, str]:
+    """The page Train after somebody pressed Train on it, and the only job."""
+    app = visit("train", **TINY)
+    app.button(key="train").click().run()
+    app.run()
+    (own,) = [job.id for job in engine.jobs()]
+    return app, own
+
+
 def test_a_student_cancels_their_own_job_only(engine: Engine) -> None:
     other = engine.submit(spec_of(7), OTHER).id
     app = visit("train", **TINY)
@@ -57,10 +66,7 @@ def test_a_student_cancels_their_own_job_only(engine: Engine) -> None:
 def test_a_disk_that_is_full_when_a_job_is_cancelled_is_a_sentence(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = visit("train", **TINY)
-    app.button(key="train").click().run()
-    app.run()
-    (own,) = [job.id for job in engine.jobs()]
+    app, own = submitted(engine)
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/data/cancel")
@@ -129,16 +135,13 @@ def test_the_full_battery_is_limited_too(engine: Engine, smoke_workspace: Path, 
 def test_a_job_that_ends_while_the_page_is_drawn_gives_the_button_back(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = visit("train", **TINY)
-    app.button(key="train").click().run()
-    app.run()
-    (own,) = engine.jobs()
+    app, own = submitted(engine)
     assert any("waiting or running" in told.value for told in app.info)
     draw = monitor.train_button
 
     def ends(spec: RunSpec) -> bool:
         asked = draw(spec)
-        engine.cancel(own.id)
+        engine.cancel(own)
         return asked
 
     monkeypatch.setattr(monitor, "train_button", ends)

@@ -119,7 +119,7 @@ def test_an_hour_after_its_browser_is_gone_an_upload_goes(cohort, tmp_path, monk
 
 
 def test_what_a_command_deleted_leaves_the_memory_of_the_pages(cohort, tmp_path, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(cleanup, "WATCH_SECONDS", 600.0)  # the pages' own thread sees nothing before this one
+    monkeypatch.setattr(cleanup, "start_thread", lambda *_: None)  # the pages' own could see it before this test's
     code = shown_code(used(cohort()))
     cleanup.clear_out(Workspace(tmp_path), thorough=False)
     emptied: list[int] = []  # by which thread: those of earlier tests' servers still look after their folders
@@ -135,7 +135,7 @@ def test_what_a_command_deleted_leaves_the_memory_of_the_pages(cohort, tmp_path,
 
 def test_what_another_process_deletes_leaves_the_memory_before_the_next_check(cohort, tmp_path, monkeypatch):  # noqa: F811
     """As with two servers on one data folder: the other one deletes, and this one has notes in its caches."""
-    monkeypatch.setattr(cleanup, "WATCH_SECONDS", 600.0)  # the pages' own thread sees nothing before this one
+    monkeypatch.setattr(cleanup, "start_thread", lambda *_: None)  # the pages' own could see it before this test's
     code, workspace = shown_code(used(cohort())), Workspace(tmp_path)
     cleanup.clear_out(workspace, thorough=False)
     assert [key for key in store._corpora if key[0] == workspace.root], "the notes are in memory"
