@@ -116,7 +116,9 @@ def waking(points: pd.DataFrame, metric: str, attack: Attack | None = None) -> W
     leaks = {epsilon: exceeds(own, metric, epsilon) for epsilon in measured if can_tell(own, metric, epsilon)}
     finite = [epsilon for epsilon in leaks if math.isfinite(epsilon)]
     if not finite:
-        return Waking(chosen, metric, None, None, max(filter(math.isfinite, measured)), leaks.get(math.inf), tuple(leaks))
+        return Waking(
+            chosen, metric, None, None, max(filter(math.isfinite, measured)), leaks.get(math.inf), tuple(leaks)
+        )
     begins, before = None, finite[-1]
     for epsilon in reversed(finite):
         before = epsilon
