@@ -154,6 +154,7 @@ def canary_runs(**exposures: list[float]) -> SimpleNamespace:
         "form": ["HS", "HS", "HSH", "HS", "HS", "patient"],
         "insertions": [1, 4, 4, 8, 4, 1],
         "inserted": [True, True, True, False, True, True],
+        "reference_size": 1_024,
     }
     tables = {name: pd.DataFrame({**fixed, "exposure": [*bits, 9.9]}) for name, bits in exposures.items()}
     return SimpleNamespace(run=lambda name: SimpleNamespace(table=lambda _: tables[name]))
@@ -185,10 +186,22 @@ def test_planted_canaries_are_compared_with_those_left_out() -> None:
     planted, left_out = [2, 9, 4] * 2, [0.5, 1.5]
     half = [stats.t.ppf(0.975, len(x) - 1) * np.std(x, ddof=1) / np.sqrt(len(x)) for x in (planted, left_out)]
     assert canaries == 6
-    assert (found.value, found.high - found.value) == pytest.approx((4.0, np.hypot(*half)))
+    assert (found.value, found.low) == pytest.approx((4.0, 4.0 - np.hypot(*half)))
+    assert half[1] > 1, "those left out have 1 bit on average, and none can have less than 0"
+    assert found.high == pytest.approx(4.0 + np.hypot(half[0], 1))
     for copies in (8, 2):
         with pytest.raises(Missing):
             planted_minus_left_out(runs, "one", copies)  # type: ignore[arg-type]
+
+
+def test_canaries_of_one_rank_are_no_certainty() -> None:
+    """Three planted canaries of 10 bits: Wilson allows others of 0 bits, as Student's t does not."""
+    runs = canary_runs(one=[1, 10, 10, 1, 10], other=[1, 6, 6, 1, 6])
+    share = 3 / (3 + stats.norm.isf(0.025) ** 2)
+    found, canaries = exposure_difference(runs, "one", "other", least=4)  # type: ignore[arg-type]
+    assert (canaries, found.value) == (3, pytest.approx(4))
+    assert found.low == pytest.approx(4 * share - 10 * (1 - share))
+    assert found.high == pytest.approx(4 * share + 10 * (1 - share))
 
 
 def prompted(leaks: dict[tuple[int, str], dict[str, int]]) -> SimpleNamespace:
@@ -276,7 +289,7 @@ def test_noise_of_shards_grows_with_the_root() -> None:
 
 def test_epsilon_of_a_batch_counts_every_step() -> None:
     found = epsilon_for_batch(64, notes=3_000, epochs=8, sigma=1.0, usual=256, delta=1e-5)
-    steps = 8 * 47  # 3,000 / 64 = 46.9
+    steps = 375  # 8 · 3,000 / 64; by epochs it would be 8 · 47 = 376
     assert found == epsilon(noise_multiplier=0.5, sample_rate=64 / 3_000, steps=steps, delta=1e-5)
 
 

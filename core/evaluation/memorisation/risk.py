@@ -16,6 +16,7 @@ import pandas as pd
 
 from core.attacks.membership.decision import LOSS
 from core.attacks.memorisation.prefix import EXACT_PREFIX
+from core.corpus.canary_forms import RANDOM
 from core.evaluation.memorisation.verbatim import verbatim_rate
 from core.evaluation.stats.bootstrap import Interval, patient_bootstrap, weighted_share
 from core.evaluation.stats.boundary_intervals import share_interval
@@ -56,6 +57,8 @@ def risk_scores(
     | canary | planted canaries with a word in prompt or text | ranked first, planted − left out |
     | memorisation | member notes that come back verbatim | the same − held-out notes |
 
+    Canaries of random words do not count: they have other candidates (`core.attacks.exposure`).
+
     A missing part is left out of the sum, and the other weights are divided by their total. So do not compare scores of
     runs with different parts.
 
@@ -68,6 +71,7 @@ def risk_scores(
         resamples: Number of resamples of the bootstrap.
     """
     rows = []
+    canaries = canaries[canaries["form"] != RANDOM]
     said = {split: _called_members(scores, split, resamples) for split in ("member", "heldout")}
     for version, parts in (
         (OLD, _old(metrics, canaries, prefixes, said)),

@@ -8,7 +8,7 @@ the difference between a figure and its control, which has a row with the blind 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
 import numpy as np
 import pandas as pd
@@ -47,10 +47,10 @@ from core.evaluation.probes.tables import (
     WITH_NAME,
     Figure,
 )
-from core.evaluation.stats.bootstrap import weighted_auc, weighted_perplexity
-from core.evaluation.stats.boundary_intervals import auc_interval
+from core.evaluation.stats.bootstrap import Interval, weighted_auc, weighted_perplexity
+from core.evaluation.stats.boundary_intervals import auc_interval, difference_interval
 from core.evaluation.stats.intervals import proportion_interval
-from core.evaluation.summary import scale_to_pool
+from core.evaluation.summary import pools, scale_to_pool
 
 
 def figures(probes: pd.DataFrame, pool: Mapping[str, int], *, resamples: int = 1_000, seed: int = 0) -> pd.DataFrame:
@@ -61,7 +61,8 @@ def figures(probes: pd.DataFrame, pool: Mapping[str, int], *, resamples: int = 1
 
     Args:
         probes: The table `probes` of an audit.
-        pool: Number of the cohort's patients in the splits member and heldout: a generated name can be any of theirs.
+        pool: Number of the cohort's patients with a known name in the splits member and heldout: a generated name can
+            be any of theirs.
         resamples: Number of resamples.
         seed: Seed of the resamples.
     """
@@ -144,10 +145,20 @@ def _pairs(estimator: IntervalEstimator, rows: pd.DataFrame) -> Iterator[Figure]
         label, chance, units = part["label"].to_numpy(dtype=float), part["score"].to_numpy(), part["patient_id"]
         note = f"patients, in {len(part):,} {'sentences' if bin_ == 'one sentence' else 'texts'}"
         blind = float(chance.mean())
-        yield from estimator.mean("share", (PAIRS, RIGHT, NAME, TARGET, split, bin_), label, blind, note, units)
-        yield from estimator.mean("share", (PAIRS, RIGHT, SHUFFLED, TARGET, split, bin_), chance, blind, note, units)
+        (own,) = estimator.mean("share", (PAIRS, RIGHT, NAME, TARGET, split, bin_), label, blind, note, units)
+        (others,) = estimator.mean("share", (PAIRS, RIGHT, SHUFFLED, TARGET, split, bin_), chance, blind, note, units)
+        yield from (own, others)
         key = (PAIRS, RIGHT, PAIRED, TARGET, split, bin_)
-        yield from estimator.mean("difference", key, label - chance, 0.0, note, units)
+        (more,) = estimator.mean("difference", key, label - chance, 0.0, note, units)
+        if own.value in (0.0, 1.0):  # without spread among the patients, so their number has to give the width
+            found = difference_interval(_interval(more), _interval(own), _interval(others))
+            more = replace(more, low=found.low, high=found.high)
+        yield more
+
+
+def _interval(figure: Figure) -> Interval:
+    """A figure's interval; its value alone where nothing varies."""
+    return Interval(figure.value, *(figure.value if np.isnan(end) else end for end in (figure.low, figure.high)))
 
 
 def _names(rows: pd.DataFrame, pool: Mapping[str, int]) -> Iterator[Figure]:
@@ -171,7 +182,8 @@ def _texts(rows: pd.DataFrame) -> Iterator[Figure]:
 
 
 def _summary(audited: Audited) -> pd.DataFrame:
-    pool = audited.corpus.patients["split"].value_counts().to_dict()
+    named = pools(audited.corpus, ("full_name",))
+    pool = {"member": named["run"], "heldout": named["heldout"]}
     audit = audited.run.spec.audit
     return figures(audited.audit.table("probes"), pool, resamples=audit.bootstrap, seed=audit.seed)
 
@@ -182,5 +194,5 @@ PROBE_FIGURES = Summary(
     needs=("probes",),
     make=_summary,
     headline="bin == 'all' and model == 'target' and split != 'heldout'",
-    version=2,
+    version=3,
 )

@@ -41,9 +41,8 @@ class IntervalEstimator:
         """The mean of one value per patient (NaN left out); nothing without values.
 
         Args:
-            quantity: decides the interval where resampling shows no spread. A share of exactly 0 or 1 gets Wilson's,
-                other shares and correlations without any spread get none, and a difference whose values all agree keeps
-                width 0. Ends of a share stay between 0 and 1.
+            quantity: decides the interval where resampling shows no spread. A share of exactly 0 or 1 gets Wilson's;
+                other shares, correlations and differences get none. Ends of a share stay between 0 and 1.
             key: the first columns of the figure.
             values: one value per patient.
             blind: what a blind guess reaches.
@@ -62,7 +61,7 @@ class IntervalEstimator:
         low, high = found.low, found.high
         if quantity == "share" and found.value in (0.0, 1.0):
             low, high = proportion_interval(round(found.value * n), n)  # all equal, so resampling shows no spread
-        elif quantity != "difference" and np.ptp(values[known]) < 1e-12:
+        elif np.ptp(values[known]) < 1e-12:
             low, high = np.nan, np.nan  # all equal, such as ties of a baseline: no spread for an interval
         elif 1 < n < FEWEST_RESAMPLED:
             low, high = _student(found.value, pd.Series(values[known]).groupby(units).mean().to_numpy())

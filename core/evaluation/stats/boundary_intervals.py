@@ -62,20 +62,25 @@ def difference_interval(found: Interval, above: Interval, below: Interval) -> In
 
 
 def bits_interval(bits: Sequence[float], most: float) -> Interval:
-    """Mean exposure of several canaries, in bits, with its 95 % interval cut to 0 … `most` (`most` may be ∞).
+    """Mean exposure of several canaries, in bits, with its 95 % interval cut to 0 … `most` (`most` may be ∞)."""
+    return mean_within(bits, 0.0, most)
 
-    Student's t. If all canaries have the same exposure, there is no spread. Then it is only known that a share p of
-    such canaries, at least the lower end of Wilson's interval, has it, and that the others have 0 … `most` bits: the
-    mean is at least p times the exposure, and at most that plus (1 − p)·`most`; without an upper end of the range there
-    is no interval. Nor has a single canary one.
+
+def mean_within(values: Sequence[float], least: float, most: float) -> Interval:
+    """Mean of values that lie in `least` … `most` (may be ∞), with its 95 % interval cut to that range.
+
+    Student's t. If all values are the same, there is no spread. Then it is only known that a share p of such values, at
+    least the lower end of Wilson's interval, is that one, and that the others are somewhere in the range: the mean is
+    at least p times the value plus (1 − p)·`least`, and at most p times the value plus (1 − p)·`most`. Without both ends
+    of the range there is no interval. Nor has a single value one.
     """
-    values = np.asarray(bits, dtype=float)
-    mean, low, high = mean_interval(values)
-    if len(values) > 1 and np.allclose(values, mean, rtol=1e-9):
-        if math.isinf(most):
+    found = np.asarray(values, dtype=float)
+    mean, low, high = mean_interval(found)
+    if len(found) > 1 and np.allclose(found, mean, rtol=1e-9):
+        if math.isinf(most - least):
             return Interval(mean, math.nan, math.nan)
-        share = proportion_interval(len(values), len(values))[0]
-        each = most if math.isclose(mean, most) else mean  # so that the upper end is `most` itself
-        return Interval(mean, share * each, most - share * (most - each))
-    low, high = np.clip([low, high], 0.0, most)
+        share = proportion_interval(len(found), len(found))[0]
+        each = next((end for end in (least, most) if math.isclose(mean, end)), mean)  # so that an end is reached exactly
+        return Interval(mean, least + share * (each - least), most - share * (most - each))
+    low, high = np.clip([low, high], least, most)
     return Interval(mean, float(low), float(high))

@@ -18,8 +18,11 @@ def exact(label: str, value: float) -> Figure:
 
 
 def epsilon_for_batch(batch: int, *, notes: int, epochs: int, sigma: float, usual: int, delta: float) -> float:
-    """ε with the batch size `batch` and σ·√(batch/usual), the same number of epochs and Poisson sampling."""
-    steps = math.ceil(notes / batch) * epochs
+    """ε with the batch size `batch` and σ·√(batch/usual), the same number of epochs and Poisson sampling.
+
+    A training's steps are counted over all its epochs, as trainings count them: ⌈epochs · notes / batch⌉.
+    """
+    steps = math.ceil(epochs * notes / batch)
     return epsilon(
         noise_multiplier=sigma * math.sqrt(batch / usual), sample_rate=batch / notes, steps=steps, delta=delta
     )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 
 from core.corpus.canary_forms import FORMS
 from core.evaluation.stats.bootstrap import Interval
-from core.evaluation.stats.intervals import difference, mean_interval
+from core.evaluation.stats.boundary_intervals import bits_interval, mean_within
+from core.evaluation.stats.intervals import difference
 from core.findings.stored_runs import Missing, StoredRuns
 from core.spec import RunSpec
 
@@ -16,7 +19,8 @@ def exposure_difference(
 ) -> tuple[Interval, int]:
     """Mean over planted canaries of the exposure under `one` − that under `other`, in bits.
 
-    Both runs have the same cohort and so the same canaries. The interval is Student's t over the canaries' differences.
+    Both runs have the same cohort and so the same canaries. The interval is Student's t over the canaries' differences,
+    or, if they are all the same, what their number allows (`core.evaluation.stats.boundary_intervals.mean_within`).
 
     Args:
         runs: The stored runs.
@@ -33,28 +37,35 @@ def exposure_difference(
         chosen = rows["inserted"] & (rows["insertions"] >= least)
         if form is not None:
             chosen &= rows["form"] == form
-        sides[at] = rows[chosen].set_index("canary_id")["exposure"]
-    paired = (sides[0] - sides[1]).dropna()
+        sides[at] = rows[chosen].set_index("canary_id")
+    paired = (sides[0]["exposure"] - sides[1]["exposure"]).dropna()
     if paired.empty:
         raise Missing(f"no canary {'' if form is None else f'of the form {form} '}was planted {least} times or more")
-    return Interval(*mean_interval(paired.to_numpy())), len(paired)
+    most = max(_most(side) for side in sides)
+    return mean_within(paired.to_numpy(), -most, most), len(paired)
 
 
 def planted_minus_left_out(runs: StoredRuns, spec: RunSpec, copies: int) -> tuple[Interval, int]:
     """Mean exposure of the canaries planted `copies` times − that of all canaries never planted, in bits.
 
-    Student's t for each mean, combined as independent ones. The second value is the number of the planted canaries.
+    Each mean has the interval of `core.evaluation.stats.boundary_intervals.bits_interval`, and they are combined as
+    independent ones. The second value is the number of the planted canaries.
 
     Raises:
         Missing: No canary was planted `copies` times, or all were planted.
     """
     rows = _sentences(runs, spec)
-    planted = rows.loc[rows["inserted"] & (rows["insertions"] == copies), "exposure"]
-    left_out = rows.loc[~rows["inserted"], "exposure"]
+    planted = rows[rows["inserted"] & (rows["insertions"] == copies)]
+    left_out = rows[~rows["inserted"]]
     if planted.empty or left_out.empty:
         raise Missing(f"no canary was planted {copies} times, or none was left out")
-    means = [Interval(*mean_interval(side.to_numpy())) for side in (planted, left_out)]
+    means = [bits_interval(side["exposure"].to_numpy(), _most(side)) for side in (planted, left_out)]
     return difference(*means), len(planted)
+
+
+def _most(rows: pd.DataFrame) -> float:
+    """The most exposure that these canaries can have, in bits: that of the first rank among all candidates."""
+    return math.log2(rows["reference_size"].max())
 
 
 def _sentences(runs: StoredRuns, spec: RunSpec) -> pd.DataFrame:

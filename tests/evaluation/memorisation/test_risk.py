@@ -41,11 +41,9 @@ def scores(member: list[float], heldout: list[float]) -> pd.DataFrame:
 SCORES = scores([1.0, 1.0, 0.0, 2.0], [0.0, 0.0, 0.0, 3.0])  # mean of members 1.0: one of four above, in both splits
 
 
-def canaries(planted: list[int], out: list[int]) -> pd.DataFrame:
-    ranks = [*planted, *out]
-    return pd.DataFrame(
-        {"rank": pd.array(ranks, dtype="Int64"), "inserted": [True] * len(planted) + [False] * len(out)}
-    )
+def canaries(planted: list[int], out: list[int], form: str = "HS") -> pd.DataFrame:
+    ranks, inserted = [*planted, *out], [True] * len(planted) + [False] * len(out)
+    return pd.DataFrame({"rank": pd.array(ranks, dtype="Int64"), "inserted": inserted, "form": form})
 
 
 CANARIES = canaries([1, 1, 1, 700], [1, 40, 300, 900])
@@ -81,6 +79,13 @@ def test_both_versions_by_hand():
         expected = 0.50 * parts["prompt"] + 0.20 * parts["membership"] + 0.15 * parts["canary"] + 0.15 * 0.25
         assert found[version, "score"] == pytest.approx(expected)
     assert sum(WEIGHTS.values()) == pytest.approx(1)
+
+
+def test_canaries_of_random_words_do_not_count():
+    """Their candidates are others: 200 of them that all come last would make .5 a .01."""
+    both = pd.concat([CANARIES, canaries([900] * 100, [900] * 100, form="random")], ignore_index=True)
+    found = risk_scores(METRICS, SCORES, both, PREFIXES)
+    pd.testing.assert_frame_equal(found, risk_scores(METRICS, SCORES, CANARIES, PREFIXES))
 
 
 def test_every_calibrated_part_is_what_was_measured_less_its_control():

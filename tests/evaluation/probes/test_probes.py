@@ -299,10 +299,14 @@ def test_three_of_three_is_not_certain():
         score=0.2,
         label=True,
     )
-    right = row_of(
-        figures(rows, POOL, resamples=50), generated.PAIRS, "right pairs", "name", bin="one text", split="member"
+    found = figures(rows, POOL, resamples=50)
+    right, more = (
+        row_of(found, generated.PAIRS, "right pairs", method, bin="one text", split="member")
+        for method in ("name", "own − others")
     )
     assert right["value"] == 1.0 and right["high"] == 1.0 and 0.3 < right["low"] < 0.5
+    assert (more["value"], more["high"]) == (pytest.approx(0.8), pytest.approx(0.8))
+    assert more["low"] == pytest.approx(right["low"] - 0.2), "what others have by chance is known exactly"
 
 
 def test_few_patients_have_students_interval():

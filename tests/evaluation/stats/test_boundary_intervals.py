@@ -14,7 +14,13 @@ from core.evaluation.membership.summary import figures
 from core.evaluation.membership.units import units
 from core.evaluation.memorisation.predictors import predict_memorised
 from core.evaluation.stats.bootstrap import Interval
-from core.evaluation.stats.boundary_intervals import auc_interval, bits_interval, difference_interval, share_interval
+from core.evaluation.stats.boundary_intervals import (
+    auc_interval,
+    bits_interval,
+    difference_interval,
+    mean_within,
+    share_interval,
+)
 from core.evaluation.stats.intervals import proportion_interval
 
 
@@ -133,3 +139,13 @@ def test_canaries_that_all_have_another_rank_are_no_certainty_either(lost):
     assert found.high == pytest.approx(share * (most - lost) + (1 - share) * most) and found.high > found.value
     alike = bits_interval([most - lost] * 3, math.inf)
     assert math.isnan(alike.low) and math.isnan(alike.high), "nothing bounds the others"
+
+
+def test_differences_that_are_all_the_same_are_no_certainty():
+    """Five of −2 in −10 … 10: 57 % of such pairs differ by −2, and the others by anything."""
+    found, share = mean_within([-2.0] * 5, -10.0, 10.0), 5 / (5 + stats.norm.isf(0.025) ** 2)
+    assert found.value == pytest.approx(-2.0)
+    assert found.low == pytest.approx(share * -2.0 + (1 - share) * -10.0)
+    assert found.high == pytest.approx(share * -2.0 + (1 - share) * 10.0)
+    at_an_end = mean_within([-10.0] * 5, -10.0, 10.0)
+    assert at_an_end.low == -10.0 and at_an_end.high == pytest.approx(share * -10.0 + (1 - share) * 10.0)

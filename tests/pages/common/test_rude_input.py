@@ -83,10 +83,10 @@ def test_what_is_typed_is_shown_as_it_is_written(released, smoke_specs):
     app = visit("tradeoff", view="Which ε?", use=RUDE["Markdown"])
     harmless(app)
     assert "[click](" not in said(app) and "\\[click\\]" in said(app)
-    found = app.session_state["recommendation"]
-    assert found.limits.use_case == RUDE["Markdown"]
+    compared, limits = app.session_state["recommendation"]
+    assert limits.use_case == RUDE["Markdown"]
     app = visit("report")
-    app.session_state["recommendation"] = found
+    app.session_state["recommendation"] = compared, limits
     app.run()
     harmless(app)
     assert "[click](" not in said(app) and "\\[click\\]" in said(app)
