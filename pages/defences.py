@@ -64,7 +64,7 @@ def choose(found: list[Sweep], knobs: DeltaGenerator) -> list[Defence]:
 
 def train_missing(defences: list[Defence], table: pd.DataFrame) -> None:
     """One button that trains every missing run; those in progress are named instead."""
-    untrained = set(table.loc[table["seeds"] == 0, "defence"])
+    untrained = set(table.loc[table["training_seconds"].isna(), "defence"])
     specs = {defence.spec.run_id: defence for defence in reversed(defences) if defence.key in untrained}
     if not specs:
         return

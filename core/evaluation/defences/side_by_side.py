@@ -51,7 +51,7 @@ COLUMNS: dict[str, str] = {
     "base_perplexity": "float64",
     "known_words": "float64",
     "training_seconds": "float64",  # mean over seeds, as recorded on the machine that trained them
-    "seeds": "int64",  # 0: not trained yet
+    "seeds": "int64",  # runs of the risk; 0: not trained yet, or (with training_seconds) none with texts to filter
 }
 
 
@@ -153,7 +153,10 @@ def _per(spec: RunSpec, unit: str) -> RunSpec:
 
 
 def compare(
-    lineup: Sequence[Defence], metrics: Mapping[str, pd.DataFrame], seconds: Mapping[str, float]
+    lineup: Sequence[Defence],
+    metrics: Mapping[str, pd.DataFrame],
+    seconds: Mapping[str, float],
+    tried: Mapping[str, int] | None = None,
 ) -> pd.DataFrame:
     """One row per defence and risk (`COLUMNS`), in the line-up's order; NaN and 0 seeds for a defence without runs.
 
@@ -162,14 +165,17 @@ def compare(
         metrics: By defence, the rows of `core.runs.queries.metrics` for its runs (for a filtered defence as
             `core.evaluation.defences.filtering.filtered_metrics` changes them).
         seconds: By defence, the mean training time.
+        tried: By filtered defence, the number of runs whose texts are stored, so that the filter was tried on them.
     """
+    tried = tried or {}
     curves = {key: points(frame) for key, frame in metrics.items() if len(frame)}
     risks = [*RISKS, *_exposure(curves.values())]
     rows = []
     for defence in lineup:
         found = curves.get(defence.key)
         for risk in risks:
-            cost = (seconds.get(defence.key, math.nan), _seeds(found))
+            seeds = tried.get(defence.key) if risk in FILTERED_RISKS else None
+            cost = (seconds.get(defence.key, math.nan), _seeds(found) if seeds is None else seeds)
             rows.append((defence.key, defence.name, risk, *_figures(found, risk), *cost))
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
 
@@ -208,20 +214,28 @@ def measured(lineup: Sequence[Defence], workspace: Workspace, detector: Detector
     every = workspace.runs()
     chosen = {defence.key: defence.runs(every) for defence in lineup}
     described = queries.metrics(workspace, {run.id for runs in chosen.values() for run in runs})
-    metrics, seconds, through = {}, {}, None
+    metrics, seconds, tried, through = {}, {}, {}, None
     for defence in lineup:
         runs = chosen[defence.key]
         if not runs:
             continue
         seconds[defence.key] = fmean(float(run.table("history")["seconds"].iloc[-1]) for run in runs)
+        own = described[described["run_id"].isin([run.id for run in runs])]
         if defence.filtered:
-            runs = [run for run in runs if not run.figures_only]  # a filter needs the texts
-            if runs:
+            written = [run for run in runs if not run.figures_only]  # a filter needs the texts
+            tried[defence.key] = len(written)
+            parts = [own[~own["run_id"].isin([run.id for run in written]) & own["metric"].map(_unfiltered)]]
+            if written:
                 through = through or FilteredMetrics.of(workspace, defence.spec, detector)
-                metrics[defence.key] = pd.concat([through.metrics(run) for run in runs], ignore_index=True)
-        else:
-            metrics[defence.key] = described[described["run_id"].isin([run.id for run in runs])]
-    return compare(lineup, metrics, seconds)
+                parts += [through.metrics(run) for run in written]
+            own = pd.concat(parts, ignore_index=True)
+        metrics[defence.key] = own
+    return compare(lineup, metrics, seconds, tried)
+
+
+def _unfiltered(metric: str) -> bool:
+    """Whether a filter leaves this figure as it is; these alone are taken from runs without stored texts."""
+    return metric in (UTILITY, WORDS, "auc_loss") or metric.startswith("exposure:")
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,9 @@ def mean_within(values: Sequence[float], least: float, most: float) -> Interval:
         if math.isinf(most - least):
             return Interval(mean, math.nan, math.nan)
         share = proportion_interval(len(found), len(found))[0]
-        each = next((end for end in (least, most) if math.isclose(mean, end)), mean)  # so that an end is reached exactly
+        each = next(
+            (end for end in (least, most) if math.isclose(mean, end)), mean
+        )  # so that an end is reached exactly
         return Interval(mean, least + share * (each - least), most - share * (most - each))
     low, high = np.clip([low, high], least, most)
     return Interval(mean, float(low), float(high))

@@ -24,6 +24,11 @@ from core.evaluation.wording import perplexity_name, perplexity_text
 from core.runs.run import Run
 from core.runs.store import Workspace
 
+SHOWN_ONLY = (
+    "The noise came from a public seed, so anyone can subtract it: ε is shown, not promised. Before you release a "
+    "model, train it with the same settings and `--secret-noise`."
+)
+
 
 def compared_runs(sweep: Sweep, known: Sequence[Sweep]) -> tuple[str, ...]:
     """Ids of the sweep's runs and, if it protects notes, of the runs per patient that differ in nothing else.
@@ -55,6 +60,8 @@ def advise(workspace: Workspace, found: pd.DataFrame, limits: Limits) -> Recomme
     if made.unit:
         same = made.runs[(made.runs["epsilon"] == made.epsilon) & (made.runs["unit"] == made.unit)]
         run = workspace.run(made.run_id or same["run_id"].iloc[0])
+        if run.noise_source == "public seed":
+            sentences[0] = f"{sentences[0]} {SHOWN_ONLY}"
         if made.unit == "note":
             sentences[1:1] = promised_to_patients(workspace, run, made.runs)
         if untried(made):
@@ -69,10 +76,10 @@ def promised_to_patients(workspace: Workspace, run: Run, runs: pd.DataFrame) -> 
     corpus = workspace.corpus(run.spec.corpus, store=False).without(run.spec.without)
     notes = notes_by_patient(corpus.training_notes(run.note_cap))
     if notes.max() == 1:
-        return ["Every patient has one note, so the promise also holds for patients."]
+        return ["Every patient has one note, so this ε also holds for patients."]
     assert run.privacy is not None  # a run with unit “note” is private
     told = [
-        "This is the promise for one note, not for a patient. "
+        "This ε is for one note, not for a patient. "
         f"{patients_sentence(run.privacy, max(1, math.ceil(notes.median())), int(notes.max()))}"
     ]
     if (runs["unit"] == "patient").any():

@@ -12,13 +12,15 @@ from core.evaluation.defences.side_by_side import FILTERED_RISKS
 from pages.parts.tradeoff.charts import Risk
 
 MISSING = "not trained yet"
+NO_TEXTS = "texts not stored"
 QUESTION = "Which of these keeps patients' names out of what the model writes, at the least cost in usefulness?"
 ANSWERS = ("Deduplication", "Scrubbing", "Differential privacy", "Output filter")
 HOW = """
 **Same patients, same attacks.** Every row is evaluated on the original cohort: its held-out notes, its index of all
 patients' values, its 14 prompts. Only the training notes, the training or the filtering of the output differ. Values
 are means over seeds; intervals are 95 % over seeds, never narrower than a single run's. *Control*: the same figure for
-held-out patients, whom no model was trained on (for canaries: those never planted).
+held-out patients, whom no model was trained on (for canaries: those never planted). A filter is tried on the seeds
+whose generated texts are stored, which may be fewer.
 
 **Deduplication** drops notes whose five-word shingles agree at 80 % or more with an earlier note's (Jaccard; Lee et al.
 2022), then lines of five words or more that an earlier note contains. A canary planted eight times is then read once.
@@ -45,7 +47,7 @@ def shown(rows: pd.DataFrame, risk: Risk) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "Defence": rows["name"],
-            "Seeds": [str(seeds) if seeds else MISSING for seeds in rows["seeds"]],
+            "Seeds": [str(row.seeds) if row.seeds else _why_none(row.training_seconds) for row in rows.itertuples()],
             f"Risk: {risk.label}": [_with_interval(row.value, row.low, row.high, number) for row in rows.itertuples()],
             "Control": [
                 _with_interval(row.control, row.control_low, row.control_high, number) for row in rows.itertuples()
@@ -63,6 +65,10 @@ def shown(rows: pd.DataFrame, risk: Risk) -> pd.DataFrame:
     )
 
 
+def _why_none(training_seconds: float) -> str:
+    return MISSING if math.isnan(training_seconds) else NO_TEXTS
+
+
 def _with_interval(value: float, low: float, high: float, number: Callable[[float], str]) -> str:
     if math.isnan(value):
         return ""
@@ -78,7 +84,7 @@ def _time(seconds: float) -> str:
 def found(row: pd.Series, metric: str) -> str:
     """One defence's result in a sentence, or that it was not trained."""
     if not row["seeds"]:
-        return f"*{MISSING}.*"
+        return f"*{_why_none(row['training_seconds'])}.*"
     if row["defence"].endswith("filter") and metric not in FILTERED_RISKS:
         return "Unchanged by the filter: this attack reads probabilities, not text."
     if metric == "auc_loss":

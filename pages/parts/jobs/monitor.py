@@ -168,7 +168,9 @@ def _show_watched(jobs: Sequence[Job], ended: Ended) -> None:
         ended(job.run_id, _family(job.run_id))
     elif not job.is_audit:
         _try_now(job)
-    samples.show(progress.samples)
+    if progress.samples:
+        judged = resources.leaks_can_be_found(job.spec.corpus, owner.workspace())
+        samples.show(progress.samples, judged=judged)
     if progress.steps_taken:
         _charts(job, progress)
 

@@ -15,12 +15,18 @@ COVERED = (
     "alone. It does not cover their marks, which were found by comparing the texts with the patients' data."
 )
 
+UNJUDGED = "No identifier of the training patients is known, so leaks cannot be marked."
 
-def show(samples: Sequence[EpochSample]) -> None:
-    """The strip, with a sentence on what leaked; nothing before the first text."""
-    if not samples:
-        return
-    st.markdown(f"**What the model writes after each epoch.** {leaks_sentence(samples)}")
+
+def show(samples: Sequence[EpochSample], *, judged: bool = True) -> None:
+    """The strip, with a sentence on what leaked.
+
+    Args:
+        samples: The texts, at least one.
+        judged: Whether an identifier of any training patient is known.
+    """
+    found = leaks_sentence(samples) if judged else UNJUDGED
+    st.markdown(f"**What the model writes after each epoch.** {found}")
     cards = [(heading(sample), sample.text, sample.spans) for sample in samples]
     st.html(phi_text.strip_html(cards, prompt=samples[-1].prompt, label="Text after each epoch, newest at the right"))
 

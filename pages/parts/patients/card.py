@@ -110,10 +110,14 @@ def _figures(choice: Choice, found: dict) -> None:
         st.metric("Caught by attacks", f"{found['catching']} of {found['attacks']}", border=True)
         member = found["split"] == "member"
         about = "Texts with a leak" if member else "Texts with a coincidence"
-        st.metric(about, found["texts"], border=True, help="Texts generated from the run's prompts.")
+        known = data.identified(choice.run, found["patient_id"])
+        texts = found["texts"] if known else "–"
+        st.metric(about, texts, border=True, help="Texts generated from the run's prompts.")
     written = fields(found["fields"])
     how = "Extracted by prompts" if member else "Written by coincidence (the control)"
     extracted = f"**{how}**: {written}." if written else "The audit's prompts extracted nothing."
+    if not known:
+        extracted = "No identifier of this patient is known, so what prompts extract cannot be counted."
     notes = f"{found['notes']} scored note{'s' * (found['notes'] != 1)}"
     st.markdown(f"{_who(found)} with {notes}. {extracted}")
     show_tries(choice.run, found["patient_id"])

@@ -60,6 +60,12 @@ def has_codes(run: Run) -> bool:
     return run.spec.corpus.imported is None or _has_codes(str(tables(run).patients), tables(run))
 
 
+def identified(run: Run, patient_id: str) -> bool:
+    """Whether a direct identifier of this patient is known. Uploaded notes may come without identifiers."""
+    splits = resources.known_splits(run.spec.corpus, owner.workspace())
+    return patient_id in splits.index and pd.notna(splits[patient_id])
+
+
 @resources.cached_data(max_entries=16, show_spinner=False)
 def _has_codes(folder: str, _tables: PatientTables) -> bool:
     return bool(_tables.codes())

@@ -16,7 +16,7 @@ from core.runs.run import Run
 from core.serving.server import Sampling
 from pages.parts.playground import stored_attempts
 from pages.parts.playground.side_by_side import Answer, Try
-from pages.parts.session import classroom, owner
+from pages.parts.session import classroom, owner, resources
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ def find(prompt: str, runs: Sequence[Run], samples: int, sampling: Sampling, tri
         if len(seeds) == samples and rows.index.isin(seeds).sum() == samples:
             own = rows.loc[list(seeds)]
             spans = tuple(marks.get(text, ()) for text in own["generation_id"])
-            answers[run.id] = Answer(run.id, seeds, tuple(own["text"]), spans)
+            judged = resources.leaks_can_be_found(run.spec.corpus, owner.workspace())
+            answers[run.id] = Answer(run.id, seeds, tuple(own["text"]), spans, judged=judged)
     return Replay(seeds, answers) if answers else None
 
 

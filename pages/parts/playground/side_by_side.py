@@ -43,6 +43,7 @@ class Answer:
     ranked: tuple[tuple[tuple[str, float], ...], ...] = ()  # for each mask, best first
     error: str | None = None
     stopped: bool = False
+    judged: bool = True  # False: no training patient's identifier is known, so no leak can be found
 
     @property
     def samples_with_leak(self) -> int:
@@ -72,7 +73,7 @@ class Try:
         """Each sample as a separate answer, with what determines its text: run, prompt, seed and sampling."""
         for answer in self.answers:
             for seed, text, spans in zip(answer.seeds, answer.texts, answer.spans, strict=True):
-                own = Answer(answer.run_id, (seed,), (text,), (spans,), stopped=answer.stopped)
+                own = Answer(answer.run_id, (seed,), (text,), (spans,), stopped=answer.stopped, judged=answer.judged)
                 yield (answer.run_id, self.prompt, seed, self.sampling), own
 
 
@@ -196,6 +197,7 @@ def _collect(streams: Sequence[Stream], runs: Sequence[Run]) -> tuple[Answer, ..
                 ranked=tuple(tuple(mask) for mask in stream.ranked or ()),
                 error=stream.error,
                 stopped=stream.cancelled,
+                judged=resources.leaks_can_be_found(run.spec.corpus, owner.workspace()),
             )
         )
     return tuple(answers)
@@ -234,6 +236,8 @@ def text_key(run_id: str, text: str) -> str:
 
 def _badge(answer: Answer) -> str:
     samples, leaks = len(answer.texts), answer.samples_with_leak
+    if not answer.judged:
+        return ":gray-badge[:material/question_mark: cannot be judged: no identifier of its patients is known]"
     if not leaks:
         return ":green-badge[:material/check: no leak]"
     patients_named = len(answer.leaked)

@@ -83,7 +83,9 @@ def told(samples: Sequence[tuple[str, Answer]], pair: Sequence[Run]) -> str:
             if answer.run_id == run.id:
                 own.append(answer)
         leaks = sum(answer.samples_with_leak for answer in own)
-        if own:
+        if own and not own[0].judged:
+            lines.append(f"{side} model: leaks cannot be found, since no identifier of its patients is known.")
+        elif own:
             lines.append(f"{side} model: {leaks} of {sum(len(answer.texts) for answer in own)} samples leak.")
     return " ".join(lines)
 

@@ -107,6 +107,8 @@ def _odds(made: Report) -> None:
     st.dataframe(
         shown, hide_index=True, alt="Right guesses whether one unit was in the data; a coin toss gets 50\u00a0%"
     )
+    if (models["noise_source"] == "public seed").any():
+        st.caption("For a model whose noise came from a public seed, these bounds would hold if it were secret.")
 
 
 def _readable(frame: pd.DataFrame, made: Report) -> pd.DataFrame:

@@ -211,3 +211,8 @@ def known_splits(spec: CorpusSpec, _workspace: Workspace) -> pd.Series:
     from core.phi.fields import DIRECT
 
     return splits.where(searchable(_workspace.corpus(spec), DIRECT))
+
+
+def leaks_can_be_found(spec: CorpusSpec, workspace: Workspace) -> bool:
+    """Whether a direct identifier of any training patient is known; without one, no text can show a leak."""
+    return spec.imported is None or bool((known_splits(spec, workspace) == "member").any())

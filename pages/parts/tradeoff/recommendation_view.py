@@ -123,7 +123,10 @@ def show(sweep: Sweep) -> None:
         alt="Every ε against every limit",
         column_config={"ε": st.column_config.TextColumn(width=130)},
     )
-    st.caption("Means over seeds with their 95\u00a0% intervals. Cost is measured on the machine that trained the run.")
+    st.caption(
+        "Means over seeds with their 95\u00a0% intervals. Where only some of the seeds had a full audit, the figure is "
+        "theirs alone. Cost is measured on the machine that trained the run."
+    )
     with st.container(horizontal=True):
         shell.link("report", "Add it to a report", icon=":material/description:")
         shell.link("ledger", "See what was released so far", icon=":material/receipt_long:")
@@ -148,10 +151,12 @@ def _wide(table: pd.DataFrame, spent: pd.DataFrame) -> pd.DataFrame:
     """One row per ε, one column per measure: the figure with its interval, and a mark; then the cost of a training."""
     rows, cost = [], spent.groupby(["unit", "epsilon"])[["tokens", "seconds"]].mean()
     for (unit, epsilon), same in table.groupby(["unit", "epsilon"], sort=False):
-        row = {"ε": epsilon_name(unit, epsilon), "seeds": int(same["seeds"].max()), "all met": bool(same["met"].all())}
+        seeds = int(same["seeds"].max())
+        row = {"ε": epsilon_name(unit, epsilon), "seeds": seeds, "all met": bool(same["met"].all())}
         for one in same.to_dict("records"):
             value, low, high = (registry.measure_text(one["measure"], one[end]) for end in ("value", "low", "high"))
             by = f"; {attack_text(one)}" if one["attack"] else ""
+            by += f"; {one['seeds']} of {seeds} seeds" if one["seeds"] < seeds else ""
             told = f"{'✓' if one['met'] else '✗'} {value} ({low} to {high}{by})"
             row[registry.measure_name(one["measure"])] = told
         if (unit, epsilon) in cost.index:

@@ -27,10 +27,12 @@ from core.evaluation.sweep.sweeps import sweeps_of
 from core.phi.detector.engine import rules, shapes
 from core.phi.output_filter import OutputFilter
 from core.pipeline.training_run import execute
+from core.runs.run import Run
 from core.runs.store import Workspace
 from core.spec import DefenceSpec
 
 ROOT = Path(__file__).resolve().parents[3]
+NAMES = "full_name_patients"
 
 
 @pytest.fixture(scope="module")
@@ -167,6 +169,24 @@ def test_the_table_holds_each_runs_own_figures(smoke_workspace, smoke_specs):
         assert row["training_seconds"] == run.table("history")["seconds"].iloc[-1]
         share = table[(table["defence"] == key) & (table["metric"] == "full_name_patients")].iloc[0]
         assert share["low"] <= share["value"] <= share["high"] and share["control"] >= 0
+
+
+def test_a_run_without_stored_texts_has_a_filtered_row_of_what_no_filter_changes(
+    smoke_workspace, smoke_specs, monkeypatch
+):
+    """Its names cannot be counted again, and it is not called untrained: perplexity, words and attacks are there."""
+    workspace = Workspace(smoke_workspace, shared=())
+    compared = lineup(settings(sweeps_of(workspace.runs()))[0])
+    monkeypatch.setattr(Run, "figures_only", property(lambda run: run.id == smoke_specs["dp"].run_id))
+    table = measured(compared, workspace).set_index(["defence", "metric"])
+    names, loss, bare = (
+        table.loc[key] for key in (("dp-filter", NAMES), ("dp-filter", "auc_loss"), ("dp-note", NAMES))
+    )
+    assert names["seeds"] == 0 and math.isnan(names["value"]) and bare["seeds"] == 1
+    assert names["training_seconds"] == bare["training_seconds"] and names["known_words"] == bare["known_words"]
+    assert names["perplexity"] == bare["perplexity"]
+    assert loss["seeds"] == 1 and loss["value"] == table.loc[("dp-note", "auc_loss"), "value"]
+    assert table.loc[("filter", NAMES), "seeds"] == 1, "the other one has its texts"
 
 
 def test_a_defended_run_fills_its_row_and_joins_no_curve(smoke_workspace, smoke_specs, tmp_path):

@@ -127,10 +127,14 @@ def test_the_answer_is_the_most_useful_of_those_within_their_control(data):
 def test_names_that_nobody_could_look_for_are_not_measured():
     """Of uploaded patients no name may be known: then no defence failed, and none kept a name out."""
     row = {"metric": "full_name_patients", "defence": "dp-note", "name": "DP", "seeds": 1, "perplexity": 2.0}
+    row["training_seconds"] = 60.0
     row |= dict.fromkeys(("value", "low", "high", "control", "control_low", "control_high"), math.nan)
     assert sentences.answer(pd.DataFrame([row])).startswith("Not measured")
     assert sentences.found(pd.Series(row), "full_name_patients").startswith("Not measured")
     assert "None of those measured" in sentences.answer(pd.DataFrame([row | {"seeds": 0}]))
+    assert sentences.found(pd.Series(row | {"seeds": 0}), "full_name_patients") == "*texts not stored.*"
+    untrained = row | {"seeds": 0, "training_seconds": math.nan}
+    assert sentences.found(pd.Series(untrained), "full_name_patients") == "*not trained yet.*"
 
 
 def test_of_patients_without_a_known_identifier_no_filter_is_measured(monkeypatch):

@@ -82,6 +82,7 @@ def test_the_session_counts_the_imported_patients_that_the_runs_figures_count(co
     run = SimpleNamespace(id="r", spec=RunSpec(corpus=imported.spec))
     found = rates(Tries(6, 3, 2), leak_counts._splits(run.spec))
     pool = pools(imported, DIRECT)
+    assert resources.leaks_can_be_found(imported.spec, workspace)
     assert pool == {"run": 3, "heldout": 2} and found["heldout"].value == pytest.approx(1 - (1 - 2 / 6) ** (3 / 2))
 
     resources.empty_caches()
@@ -90,6 +91,7 @@ def test_the_session_counts_the_imported_patients_that_the_runs_figures_count(co
     monkeypatch.setattr(leak_counts.st, "caption", said.append)
     leak_counts.counts([Answer("r", (0,), ("Nobody.",), ((),))], run)
     assert said == [leak_counts.NOBODY]
+    assert not resources.leaks_can_be_found(imported.spec, workspace)
     resources.empty_caches()
 
 

@@ -14,7 +14,7 @@ from core.models.build import load
 from core.models.token_view import TokenView, log_chance, token_views
 from core.runs.store import Workspace
 from pages.parts.common import phi_text
-from pages.parts.playground import inspection, token_strip, why
+from pages.parts.playground import inspection, side_by_side, token_strip, why
 from pages.parts.playground.side_by_side import Answer, text_key
 from tests.pages.playground.test_replay import Mark
 
@@ -154,3 +154,16 @@ def test_a_screen_reader_is_told_how_many_samples_of_the_newest_prompt_leak(work
         "Left model: 1 of 2 samples leak. Right model: 0 of 1 samples leak."
     )
     assert why.told([], [left, right]) == ""
+
+
+def test_nothing_is_called_no_leak_where_no_identifier_is_known(workspace):
+    """Uploads may come without identifiers: a green badge would say that the model is safe."""
+    (run,) = workspace.runs()[:1]
+    answer = Answer(run.id, (0,), ("Ann Lee",), ((),), judged=False)
+    assert "cannot be judged" in side_by_side._badge(answer) and "no leak]" not in side_by_side._badge(answer)
+    assert "no leak]" in side_by_side._badge(Answer(run.id, (0,), ("Ann Lee",), ((),)))
+    (sample,) = (own for _, own in side_by_side.Try("Re:", (answer,)).samples())
+    assert not sample.judged
+    assert why.told([("Re:", answer)], [run]) == (
+        "Left model: leaks cannot be found, since no identifier of its patients is known."
+    )
