@@ -24,6 +24,7 @@ from core.attacks.memorisation.extraction import generate, value_hits
 from core.attacks.registry import Report, no_report
 from core.corpus.tables import Corpus
 from core.corpus.transforms.defences import defended
+from core.models.encoding import can_be_scored
 from core.models.likelihood import log_likelihoods
 from core.phi.fields import DIRECT
 from core.phi.index import PhiIndex
@@ -130,12 +131,12 @@ def public_means(public: LanguageModel, notes: pd.DataFrame, audit: AuditSpec, r
     Raises:
         ValueError: None of the patient's notes can be scored.
     """
-    found = scores(public, notes, audit, report)
-    can = (found["tokens"] > 0).to_numpy()
-    if not (can & notes["forgotten"].to_numpy()).any():
+    can = can_be_scored(public, notes["text"].array)
+    notes = notes[can].reset_index(drop=True)  # before any model scores them: masks depend on a note's place
+    if not notes["forgotten"].any():
         raise ValueError("the model knows no word of this patient's notes, so nothing can be compared")
-    means = -found["nats"].to_numpy()[can] / found["tokens"].to_numpy()[can]
-    return Judged(notes[can].reset_index(drop=True), means)
+    found = scores(public, notes, audit, report)
+    return Judged(notes, -found["nats"].to_numpy() / found["tokens"].to_numpy())
 
 
 def standing(lm: LanguageModel, judged: Judged, audit: AuditSpec, report: Report = no_report) -> pd.DataFrame:

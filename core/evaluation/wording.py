@@ -41,8 +41,10 @@ def perplexity_text(perplexity: float) -> str:
 
 
 def percent(share: float) -> str:
-    """`0 %`, `0.07 %`, `3.2 %`, `38 %`: a small share is not written as 0 %, nor a share just below 1 as 100 %."""
-    value = 100 * share
+    """`0 %`, `0.07 %`, `3.2 %`, `38 %`, `−2.5 %`; a small share is not 0 %, nor one just below 1 100 %."""
+    if share < 0:
+        return f"−{percent(-share)}"
+    value = 100 * abs(share)  # −0.0 is 0
     if 0 < value < 0.005:
         return f"<{NBSP}0.01{NBSP}%"
     if 99.5 <= value < 100:

@@ -187,6 +187,8 @@ def test_perplexity_is_explained_for_models_that_fill_gaps_too():
         (lambda: computed_text(9.944), "9.94"),
         (lambda: computed_text(1234.6), "1,235"),
         (lambda: percent(0.0), "0\u00a0%"),
+        (lambda: percent(-0.0), "0\u00a0%"),
+        (lambda: percent(-0.025), "−2.5\u00a0%"),
         (lambda: percent(0.0007), "0.07\u00a0%"),
         (lambda: percent(0.00001), "<\u00a00.01\u00a0%"),
         (lambda: percent(0.032), "3.2\u00a0%"),

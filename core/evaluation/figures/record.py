@@ -41,12 +41,7 @@ class NumberFormat:
     share: bool = False
 
 
-def signed_percent(share: float) -> str:
-    """`38 %`, `−2.5 %`."""
-    return percent(share) if share >= 0 else f"−{percent(-share)}"
-
-
-SHARE = NumberFormat(signed_percent, signed_percent, ":.1%", ".0%", share=True)
+SHARE = NumberFormat(percent, percent, ":.1%", ".0%", share=True)
 AUC = NumberFormat("{:.2f}".format, "{:.3f}".format, ":.2f")
 BITS = NumberFormat("{:.1f}".format, "{:.1f}".format, ":.2f")
 BITS_PER_CHARACTER = NumberFormat("{:.2f}".format, "{:.2f}".format, ":.2f")

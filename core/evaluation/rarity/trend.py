@@ -237,12 +237,17 @@ def adjusted_sentence(one: Trend) -> str:
 
 
 def slopes_sentence(one: Trend) -> str:
-    """How scores vary with rarity on each side, trained on or not; empty if too few patients were evaluated."""
+    """How scores vary with rarity on each side, trained on or not; empty if too few patients were evaluated.
+
+    A trend of held-out patients is named if ρ is beyond ±z/√(n − 1), which 5 % of unrelated ranks are.
+    """
     if math.isnan(one.members_rho) or math.isnan(one.heldout_rho):
         return ""
-    heldout = "higher" if one.heldout_rho > 0 else "lower"
+    tell = f"tend to score {'higher' if one.heldout_rho > 0 else 'lower'}"
+    if abs(one.heldout_rho) * math.sqrt(one.heldout - 1) <= float(stats.norm.isf(0.025)):
+        tell = "do not clearly score higher or lower than others"
     return (
-        f"Held-out patients with rarer profiles tend to score {heldout} (Spearman's ρ {signed(one.heldout_rho)}; "
+        f"Held-out patients with rarer profiles {tell} (Spearman's ρ {signed(one.heldout_rho)}; "
         f"members: {signed(one.members_rho)}; above 0, rarer patients score higher). This shows how predictable such "
         "notes are, not leakage."
     )

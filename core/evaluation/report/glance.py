@@ -40,6 +40,7 @@ from core.training.accounting.composition import has_advantage
 Row = Mapping[Hashable, Any]
 LEAK = "direct_patients"  # the leak that the verdict is about
 OF_A_KEY = "Its noise came from a secret key, which was destroyed after training."
+NOTHING_FOUND = "These attacks found nothing, but that protects nobody. "
 OF_A_SEED = "Its noise came from a public seed, so anybody can generate it again and subtract it."
 CONTRADICTED = "An attack proves more than the guarantee allows: there is a bug, or no guarantee."
 
@@ -150,6 +151,7 @@ def verdict(subject: Subject) -> tuple[str, str]:
     """(key, sentence): the verdict by fixed rules, from guarantee, audit, leak and strongest attack alone."""
     leak, tells = subject.row("controls", metric=LEAK), _recognises(subject)
     leaks = leak is not None and leak["verdict"] == "exceeds its control"
+    unmeasured = leak is None or not leak["verdict"]
     recognised = "An attack can tell its patients apart from others. " if tells else ""
     found = "It writes identifiers of its patients. " if leaks else recognised
     if subject.run.spec.is_base:
@@ -157,7 +159,7 @@ def verdict(subject: Subject) -> tuple[str, str]:
     if subject.alarmed:
         return "alarm", f"Do not release. {CONTRADICTED}"
     if not subject.model["unit"]:
-        found = found or "These attacks found nothing, but that protects nobody. "
+        found = found or ("What it writes was not measured. " if unmeasured else NOTHING_FOUND)
         return "unprotected", f"No guarantee. {found}Treat the model like the notes themselves."
     if not subject.protected:
         said = "Not for release: its noise can be generated again, so its ε is shown, not promised."
@@ -169,7 +171,7 @@ def verdict(subject: Subject) -> tuple[str, str]:
     if tells:
         said = "Guaranteed, and yet an attack can tell its patients apart from others more often than chance."
         return "recognised", said
-    if leak is None or not leak["verdict"]:
+    if unmeasured:
         return "guaranteed", "Guaranteed, and no attack that was run contradicts it. What it writes was not measured."
     return (
         "guaranteed",

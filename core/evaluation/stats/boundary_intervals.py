@@ -71,8 +71,8 @@ def mean_within(values: Sequence[float], least: float, most: float) -> Interval:
 
     Student's t. If all values are the same, there is no spread. Then it is only known that a share p of such values, at
     least the lower end of Wilson's interval, is that one, and that the others are somewhere in the range: the mean is
-    at least p times the value plus (1 − p)·`least`, and at most p times the value plus (1 − p)·`most`. Without both ends
-    of the range there is no interval. Nor has a single value one.
+    at least p times the value plus (1 − p)·`least`, and at most p times the value plus (1 − p)·`most`. Without both
+    ends of the range there is no interval. Nor has a single value one.
     """
     found = np.asarray(values, dtype=float)
     mean, low, high = mean_interval(found)
@@ -80,9 +80,7 @@ def mean_within(values: Sequence[float], least: float, most: float) -> Interval:
         if math.isinf(most - least):
             return Interval(mean, math.nan, math.nan)
         share = proportion_interval(len(found), len(found))[0]
-        each = next(
-            (end for end in (least, most) if math.isclose(mean, end)), mean
-        )  # so that an end is reached exactly
+        each = next((end for end in (least, most) if math.isclose(mean, end)), mean)  # an end is reached exactly
         return Interval(mean, least + share * (each - least), most - share * (most - each))
     low, high = np.clip([low, high], least, most)
     return Interval(mean, float(low), float(high))

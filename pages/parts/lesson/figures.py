@@ -85,12 +85,12 @@ class Figures:
         """The number of runs behind a figure."""
         return int(self.curves.loc[self.curves["epsilon"] == epsilon, "seeds"].max())
 
-    def noiseless(self, metric: str, epsilon: float) -> Value | None:
-        """A figure of the same training without noise as the private runs of this ε; None if that was not run."""
+    def noiseless(self, metric: str, epsilon: float) -> tuple[Value, int] | None:
+        """A figure of the same training without noise as the private runs of this ε, and its seeds; None if not run."""
         controls = beside.noiseless(self.runs_at(epsilon), owner.workspace().runs())
         found = _noiseless(str(owner.workspace().root), tuple(run.id for run in controls))
         rows = found[(found["metric"] == metric) & (found["arm"] == "run")]
-        return None if rows.empty else Value(*rows.iloc[0][["value", "low", "high"]])
+        return None if rows.empty else (Value(*rows.iloc[0][["value", "low", "high"]]), len(controls))
 
     def strongest(self, epsilon: float = math.inf) -> Strongest | None:
         """The strongest attack per patient on a run of this ε, on one with a full audit if there is one."""

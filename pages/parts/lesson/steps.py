@@ -103,7 +103,7 @@ def _repeats(figures: Figures) -> Step:
         reveal=f"For **{wording.percent(named.value)}** of them ({interval_text(named)}; {runs_text(figures)}).",
         point="Anyone who can query an ordinary model can extract patients' details."
         if figures.exceeds(NAMES)
-        else "This model reveals no more names than chance would; other models do.",
+        else "This model shows no clear sign of revealing more names than chance; other models do.",
         why="No prompt asked for a particular patient: any note can start with these openings. Training makes the text "
         "of the notes more likely, including a name that appears in several notes of one person. Only full names of "
         "patients in the training notes are counted. Could the model have guessed them? That is the next question.",
@@ -121,7 +121,7 @@ def _coincidence(figures: Figures) -> Step:
         run, held = figures.at(f"field_patients:{each}"), figures.at(f"field_patients:{each}", "heldout")
         if run and held:
             more = figures.exceeds(f"field_patients:{each}")
-            verdict = "not known" if more is None else "leaked" if more else "no more than chance"
+            verdict = "not known" if more is None else "leaked" if more else "no sign of a leak"
             verdict = verdict if run.value > 0 else "not written"
             rows.append((FIELD[each].label, wording.percent(run.value), wording.percent(held.value), verdict))
     names, held = figures.measured(NAMES), figures.measured(NAMES, "heldout")
@@ -363,12 +363,12 @@ def _defence(figures: Figures, epsilon: float) -> str:
 
 def _without_noise(figures: Figures, epsilon: float) -> str:
     """The perplexity of the same training without noise, so that what noise costs is told from what clipping costs."""
-    control = figures.noiseless(PERPLEXITY, epsilon)
-    if control is None:
+    found = figures.noiseless(PERPLEXITY, epsilon)
+    if found is None:
         return ""
     return (
-        f" The same training without noise (same clipping, same number of steps) reaches "
-        f"{wording.perplexity_text(control.value)}; only the rest of the difference is the cost of noise."
+        f" The same training without noise (same clipping, same number of steps, seeds: {found[1]}) reaches "
+        f"{wording.perplexity_text(found[0].value)}; only the rest of the difference is the cost of noise."
     )
 
 

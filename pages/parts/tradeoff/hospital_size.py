@@ -10,11 +10,11 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.common.formatting import setting_text
-from core.evaluation.figures.record import signed_percent
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.sweep.sizes import Bought, bought, notes_text, other_sizes
 from core.evaluation.sweep.sweeps import Sweep
 from core.evaluation.sweep.tradeoff import points
+from core.evaluation.wording import percent
 from pages.parts.common import chart_style
 from pages.parts.common.data_table import data_table
 from pages.parts.pickers.epsilon_slider import epsilon_key
@@ -80,8 +80,8 @@ def _bits(bits: Interval) -> str:
 
 
 def _gain(gain: Interval) -> str:
-    ends = "one seed" if math.isnan(gain.low) else f"{signed_percent(gain.low)} to {signed_percent(gain.high)}"
-    return f"**{signed_percent(gain.value)}** ({ends})"
+    ends = "one seed" if math.isnan(gain.low) else f"{percent(gain.low)} to {percent(gain.high)}"
+    return f"**{percent(gain.value)}** ({ends})"
 
 
 def _chart(reached: Sequence[Bought]) -> go.Figure:

@@ -28,6 +28,13 @@ class Models(NamedTuple):
         every = dict(zip(beside.MODELS, runs, strict=True))
         return {name: tuple(run.id for run in some) for name, some in every.items() if some}
 
+    def of_common_seeds(self) -> Models:
+        """The same with only those seeds that each of the three was trained with, so that they can be subtracted."""
+        groups = (self.private, self.noiseless, self.plain)
+        common = set.intersection(*({run.spec.training.seed for run in runs} for runs in groups))
+        kept = [[run for run in runs if run.spec.training.seed in common] for runs in groups]
+        return Models(*kept, self.base)
+
 
 def trained_at(sweep: Sweep, epsilon: float) -> list[Run]:
     """The sweep's runs at exactly this ε (∞: the unconstrained ones)."""

@@ -64,11 +64,11 @@ def caption(curves: pd.DataFrame, risk: str) -> str:
     """What the marks in the charts mean, and how many seeds they are based on."""
     seeds = curves["seeds"]
     counted = f"{seeds.min()}" if seeds.min() == seeds.max() else f"{seeds.min()} to {seeds.max()}"
-    over = (
-        "bars and bands: 95\u00a0% over seeds, never narrower than one run's own interval"
-        if (curves["interval"] == "seeds").any()
-        else "bars: the run's own 95\u00a0% interval (one seed)"
-    )
+    several = curves["interval"] == "seeds"
+    over = "bars: the run's own 95\u00a0% interval (one seed)"
+    if several.any():
+        over = "bars and bands: 95\u00a0% over seeds, never narrower than one run's own interval"
+        over += "" if several.all() else ", which stands alone where there is one seed"
     return (
         f"Markers: measured, {counted} seed{'' if counted == '1' else 's'} each; {over}. Lines between markers are "
         f"interpolated in log ε. Dashed: control. Dotted: public base model. {registry.explain(risk)}"

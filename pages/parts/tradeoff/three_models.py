@@ -42,10 +42,12 @@ def show(epsilon: float, models: Models) -> None:
         st.caption(MISSING)
     if not models.private:
         st.caption("Move the slider to an ε to see a private run and its controls.")
-    figures = _figures(str(owner.workspace().root), tuple(named.items()))
+    root = str(owner.workspace().root)
+    figures = _figures(root, tuple(named.items()))
     chosen = _measures(figures)
     st.html(table_html(figures, chosen, epsilon))
-    said = cost_sentence(figures, epsilon)
+    common = models.of_common_seeds()
+    said = cost_sentence(_figures(root, tuple(common.named().items())), epsilon) if common.noiseless else ""
     if said:
         st.markdown(said)
     st.caption(
@@ -129,14 +131,21 @@ def _number(metric: str, value: float) -> str:
 
 
 def cost_sentence(figures: pd.DataFrame, epsilon: float) -> str:
-    """What clipping and fewer steps cost in bits per character, and what noise costs beyond; empty without both."""
-    rows = figures[(figures["arm"] == "run") & (figures["metric"] == BITS)].set_index("model")["value"]
-    if not {beside.PRIVATE, beside.NOISELESS, beside.PLAIN} <= set(rows.index):
+    """What clipping and fewer steps cost in bits per character, and what noise costs beyond; empty without both.
+
+    Args:
+        figures: `beside` of runs with the same seeds: seeds differ by as much as noise may cost.
+        epsilon: The private run's ε.
+    """
+    found = figures[(figures["arm"] == "run") & (figures["metric"] == BITS)].set_index("model")
+    if not {beside.PRIVATE, beside.NOISELESS, beside.PLAIN} <= set(found.index):
         return ""
+    rows, seeds = found["value"], int(found["seeds"].max())
     trained, noise = rows[beside.NOISELESS] - rows[beside.PLAIN], rows[beside.PRIVATE] - rows[beside.NOISELESS]
     return (
         f"In bits per character, clipping, larger batches and fewer steps cost **{trained:.2f}**, and the noise of "
-        f"ε = {setting_text(epsilon)} costs **{noise:.2f}** more."
+        f"ε = {setting_text(epsilon)} costs **{noise:.2f}** more "
+        f"({'the one seed' if seeds == 1 else f'mean of the {seeds} seeds'} with which all three were trained)."
     )
 
 

@@ -179,3 +179,6 @@ def test_every_figure_says_its_direction():
     less = replace(more, adjusted=Interval(-0.1, -0.4, 0.2))
     assert "0.10 standard deviations less" in adjusted_sentence(less) and "contains 0" in adjusted_sentence(less)
     assert "score higher (Spearman's ρ +0.30; members: +0.10" in slopes_sentence(more)
+    unclear = replace(more, heldout_rho=-0.17)  # of 129 patients, 1.96 / √128 = 0.173 is beyond chance
+    assert "rarer profiles do not clearly score higher or lower than others" in slopes_sentence(unclear)
+    assert "rarer profiles tend to score lower" in slopes_sentence(replace(more, heldout_rho=-0.18))

@@ -7,6 +7,7 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -15,6 +16,7 @@ from core.evaluation.sweep import beside, sweeps
 from core.evaluation.sweep.sweeps import sweeps_of
 from core.runs.store import Workspace
 from core.spec import RunSpec
+from pages.parts.tradeoff.models import Models
 from pages.parts.tradeoff.real_or_written import REAL_NOTES, STATE
 from pages.parts.tradeoff.same_prompt import NOT_KEPT
 from tests.pages.visit import said, visit
@@ -166,3 +168,14 @@ def test_real_notes_are_never_shown_in_the_test(data, monkeypatch, smoke_specs):
     monkeypatch.setattr(sweeps, "sweeps_of", lambda runs: imported)
     app = visit("tradeoff", view="Real or written?")
     assert [one.value for one in app.info] == [REAL_NOTES] and not texts(app)
+
+
+def test_costs_compare_runs_of_the_same_seeds():
+    """Two further private seeds have no control without noise: their perplexities are not its."""
+
+    def runs(*seeds: int) -> list:
+        return [SimpleNamespace(spec=SimpleNamespace(training=SimpleNamespace(seed=seed))) for seed in seeds]
+
+    common = Models(runs(0, 1, 2), runs(0), runs(2, 0), None).of_common_seeds()
+    assert [[run.spec.training.seed for run in some] for some in common[:3]] == [[0], [0], [0]]
+    assert not any(Models(runs(0), [], runs(0), None).of_common_seeds()[:3])

@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -20,6 +21,7 @@ from core.jobs.engine import Engine, Job
 from core.runs.store import Workspace
 from pages.parts.tradeoff import slider
 from pages.parts.tradeoff.charts import EpsilonAxis
+from pages.parts.tradeoff.hypothetical import what_if
 from tests.pages.visit import visit
 
 opened = partial(visit, "tradeoff")
@@ -163,6 +165,18 @@ def test_an_imagined_training_starts_from_the_sweeps_own(data, smoke_specs):
     assert opening["sigma"] == pytest.approx(made.noise_multiplier, rel=1e-3) and opening["steps"] == made.steps
     assert opening["batch"] / opening["units"] == pytest.approx(made.sample_rate, rel=1e-3)
     assert said(app, "## ε = ").startswith("## ε = 8 per note")
+
+
+def test_another_hospital_brings_its_own_settings_and_a_link_stands_at_first(monkeypatch):
+    """Units and σ of the hospital before would give an ε that belongs to neither."""
+    state = {"wi_units": 7, "wi_sigma": 2.0}
+    monkeypatch.setattr(what_if.st, "session_state", state)
+    first = what_if.Setting(0.8, 3_000, 256, 140, 1e-5, "note")
+    what_if._follow(SimpleNamespace(id="a"), first)
+    what_if._follow(SimpleNamespace(id="a"), first)
+    assert (state["wi_units"], state["wi_sigma"]) == (7, 2.0)
+    what_if._follow(SimpleNamespace(id="b"), first._replace(units=12_000, unit="patient"))
+    assert [state[key] for key in what_if.KEYS] == [0.8, 12_000, 256, 140, 1e-5, "patient"]
 
 
 def test_a_training_is_imagined_by_four_accountants(data):

@@ -30,13 +30,18 @@ POINTS = 12  # step counts for which each accountant is evaluated
 
 
 class Setting(NamedTuple):
-    """What a hypothetical training starts from: σ, units in the data and per step, steps, and δ."""
+    """What a hypothetical training starts from: σ, units in the data and per step, steps, δ, and what a unit is."""
 
     sigma: float
     units: int
     size: int
     steps: int
     delta: float
+    unit: Unit
+
+
+KEYS = ("wi_sigma", "wi_units", "wi_batch", "wi_steps", "wi_delta", "wi_unit")  # of a Setting's widgets, in its order
+OF = "wi_of"  # session key of the sweep that the settings started from
 
 
 @resources.cached_data(max_entries=100, show_spinner="Counting the privacy loss of every step …")
@@ -81,6 +86,7 @@ def odds(sigma: float, rate: float, steps: int, delta: float, unit: Unit, notes:
 def show(sweep: Sweep) -> None:
     """The settings of a hypothetical training, its ε by each accountant, and what that means."""
     first = _opening(sweep)
+    _follow(sweep, first)
     with st.container(border=True):
         columns = st.columns(6)
         sigma = columns[0].number_input("σ, noise", 0.05, 100.0, first.sigma, 0.05, format="%g", key="wi_sigma", **KEEP)
@@ -89,7 +95,7 @@ def show(sweep: Sweep) -> None:
         steps = columns[3].number_input("Steps", 1, 200_000, first.steps, 10, key="wi_steps", **KEEP)
         delta = columns[4].number_input("δ", 1e-12, 0.5, first.delta, format="%g", key="wi_delta", **KEEP)
         protected: list[Unit] = ["note", "patient"]
-        unit = columns[5].selectbox("A unit is a", protected, key="wi_unit", **KEEP)
+        unit = columns[5].selectbox("A unit is a", protected, protected.index(first.unit), key="wi_unit", **KEEP)
         notes = 1
         if unit == "note":
             notes = st.number_input("Notes of the patient with the most", 1, 100_000, 10, key="wi_notes", **KEEP)
@@ -110,16 +116,25 @@ def show(sweep: Sweep) -> None:
     noise_grid.show(sweep)
 
 
+def _follow(sweep: Sweep, first: Setting) -> None:
+    """Start from the run of another sweep once it is chosen. What a link gives stands on the first look."""
+    before, st.session_state[OF] = st.session_state.get(OF), sweep.id
+    if before not in (None, sweep.id):
+        st.session_state.update(zip(KEYS, first, strict=True))
+
+
 def _opening(sweep: Sweep) -> Setting:
     """The sweep's run nearest to ε = 8 in ratio; without a private run, batches of 256 of 3,000 notes."""
     runs = [run for run in map(owner.workspace().run, sweep.run_ids) if run.privacy is not None]
     if not runs:
-        return Setting(0.95, 3_000, 256, 140, 1e-5)
+        return Setting(0.95, 3_000, 256, 140, 1e-5, "note")
     run = min(runs, key=lambda one: abs(math.log((one.spec.privacy.target_epsilon or 8.0) / 8.0)))
     mechanism, size = run.privacy, run.spec.training.batch_size
     assert mechanism is not None  # chosen among such runs
     units = max(size, round(size / mechanism.sample_rate))
-    return Setting(float(f"{mechanism.noise_multiplier:.4g}"), units, size, mechanism.steps, mechanism.delta)
+    return Setting(
+        float(f"{mechanism.noise_multiplier:.4g}"), units, size, mechanism.steps, mechanism.delta, mechanism.unit
+    )
 
 
 def _sentence(last: pd.Series, unit: str, rate: float, delta: float) -> None:
