@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import secrets
+import select
 import socket
 import subprocess
 import sys
@@ -25,6 +26,8 @@ from core.jobs.workers import MOST_NAMED, ROOT, Fit, fit_workers, task_caller
 from core.runs.remote.store import Store
 
 START_SECONDS, END_SECONDS = 60, 60
+COMMAND = [sys.executable, "-m", "core.jobs.cluster"]  # a module of this program
+CLUSTER_SECONDS = 120  # for a local cluster to say where it listens: it imports dask first
 CONNECTION_ENDED = (OSError, RuntimeError, AttributeError, ClosedClientError)  # a closed client has lost attributes
 logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # a lost scheduler is reported once, in a sentence
 
@@ -154,17 +157,20 @@ class Connection:
     def _start_cluster(self) -> tuple[str, Security]:
         """Start the local cluster and return its scheduler's address and the credentials for it."""
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-        self._process = subprocess.Popen(  # noqa: S603 — a module of this program
-            [sys.executable, "-m", "core.jobs.cluster"],
+        self._process = subprocess.Popen(  # noqa: S603
+            COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
             start_new_session=True,  # Ctrl-C in the terminal is for the server, which ends the cluster in order
         )
         assert self._process.stdout is not None  # a pipe
-        line = self._process.stdout.readline()
+        told, _, _ = select.select([self._process.stdout], [], [], CLUSTER_SECONDS)
+        line = self._process.stdout.readline() if told else b""  # it writes its one line at once, or nothing
         if not line:
-            raise EngineFailed("The job engine could not start its worker process; the server's log says why.")
+            self._end_cluster()
+            within = "" if told else f" within {CLUSTER_SECONDS} s"
+            raise EngineFailed(f"The job engine could not start its worker process{within}; the server's log says why.")
         connection = json.loads(line)
         certificate, key = connection["certificate"], connection["key"]
         security = Security(

@@ -59,7 +59,6 @@ class Engine(QueueRights):
         self._starting = threading.Lock()
         self._mirror = Mirror() if scheduler_address is not None and store_address() else None
         self._connection = Connection(scheduler_address, None if self._mirror is None else self._hear)
-        self._readers: dict[str, ProgressReader] = {}
         self._submissions = 0
         self._look: threading.Timer | None = None
         self._asked = False

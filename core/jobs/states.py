@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from core.common.newest import Newest
 from core.jobs.queues.own import Queue, Ticket
 from core.jobs.queues.shared import Elsewhere, SharedQueue
 from core.jobs.work import Job, JobState, Work
 from core.runs.events import Status
+from core.runs.progress import ProgressReader
 from core.runs.store import Workspace
+
+REMEMBERED = 500  # jobs of which a server keeps what is on no disk, or was read from there
 
 
 class JobStates:
@@ -16,8 +20,9 @@ class JobStates:
         self.workspace = workspace
         self._queue = Queue()
         self._shared = SharedQueue(workspace.root)
-        self._ended: dict[str, Job] = {}  # cancelled jobs, which leave nothing on disk
-        self._reasons: dict[str, str] = {}  # why a job was interrupted
+        self._ended: Newest[str, Job] = Newest(REMEMBERED)  # cancelled jobs, which leave nothing on disk
+        self._readers: Newest[str, ProgressReader] = Newest(REMEMBERED)
+        self._reasons: Newest[str, str] = Newest(REMEMBERED)  # why a job was interrupted
 
     def _work(self, job_id: str) -> Work:
         return Work.of(self.workspace, job_id)

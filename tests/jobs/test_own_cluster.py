@@ -15,7 +15,8 @@ import psutil
 import pytest
 from distributed import Client, LocalCluster, Security
 
-from core.jobs.connection import Connection
+from core.jobs import connection as connection_module
+from core.jobs.connection import Connection, EngineFailed
 
 pytestmark = pytest.mark.slow
 
@@ -132,3 +133,14 @@ def test_files_of_the_worker_are_its_owners_alone(started: tuple[Connection, str
     folders = [parent for parent in Path(place).parents if parent.name.startswith("phi-leak-lab-")]
     assert len(folders) == 1, "it writes into the cluster's own folder, and nothing into the working directory"
     assert stat.S_IMODE(folders[0].stat().st_mode) == 0o700 and folders[0].stat().st_uid == os.getuid()
+
+
+def test_a_worker_process_that_says_nothing_is_ended_and_a_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs wait for the cluster: a process that hangs in its imports must not let them wait for ever."""
+    silent = [sys.executable, "-c", "import sys; sys.stdin.read()"]  # ends in order, as a cluster does
+    monkeypatch.setattr(connection_module, "CLUSTER_SECONDS", 0.2)
+    monkeypatch.setattr(connection_module, "COMMAND", silent)
+    connection = Connection(None)
+    with pytest.raises(EngineFailed, match=r"could not start its worker process within 0\.2 s"):
+        connection.open()
+    assert connection._process is None
