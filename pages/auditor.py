@@ -40,7 +40,9 @@ def choose(runs: list[Run]) -> tuple[Run, bool]:
         return run, now.audited is not None and now.audited.helped
     run = run_picker.pick("Model", runs, run_picker.default_pair(runs)[0], key="run")
     helped = st.toggle(
-        "The model helps", key="helped", help="Shows how familiar the model finds the note: the best simple attack."
+        "The model helps",
+        key="helped",
+        help="Shows which share of the other notes the model finds less likely: the loss attack.",
     )
     classroom.choose(Audited(run.id, helped))
     return run, helped

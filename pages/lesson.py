@@ -115,7 +115,10 @@ def questions(*, after: bool) -> None:
     now = classroom.counts()
     if not after:
         st.header("Three questions before you start")
-        st.markdown("You get the same questions at the end, and see what changed. They take a minute; nobody is named.")
+        st.markdown(
+            "You get the same questions at the end, and see what changed. They take a minute, and your answers are "
+            "anonymous."
+        )
     else:
         st.header("The same three questions again")
     if classroom.host_key() and now:

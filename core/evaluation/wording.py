@@ -210,9 +210,9 @@ def leak_sentence(
     """A leak rate, its control and the verdict in one sentence."""
     found = verdict(low, high, control_low, control_high)
     ending = {
-        "exceeds its control": "that is more than chance: the model memorised patients.",
-        "cannot be told from its control": "no sign of memorising.",
-        "below its control": "less than chance, no sign of memorising.",
+        "exceeds its control": "this is more than chance: the model memorised patients.",
+        "cannot be told from its control": "this cannot be told from chance.",
+        "below its control": "this is less than chance.",
     }[found]
     return (
         f"{number(value)} ({interval_text(low, high, number)}) against {number(control)} "
@@ -229,16 +229,17 @@ def audit_sentence(bound: float, promised: float, ceiling: float) -> str:
     if math.isinf(promised):
         proved = f"that it is at least {proved_text(bound)}" if bound > 0 else "no lower bound above 0"
         return f"Without privacy, nothing limits ε. {FROM_MODEL} prove {proved} ({most})."
-    limit = f"the promised ε is {promised_text(promised)}"
+    limit = f"ε is {promised_text(promised)} by accounting"
     if bound <= 0:
         return f"{FROM_MODEL} prove no lower bound on ε above 0 ({most}); {limit}."
     if bound > promised:
         return (
-            f"Alarm: an attack on the finished model proves ε ≥ {proved_text(bound)}, above the promised "
-            f"{promised_text(promised)} ({most}). There is a bug, or the guarantee is broken."
+            f"Alarm: an attack on the finished model proves ε ≥ {proved_text(bound)}, above the "
+            f"{promised_text(promised)} of its accounting ({most}). There is a bug, or the guarantee is broken."
         )
     return (
-        f"{FROM_MODEL} prove ε ≥ {proved_text(bound)} ({most}), which is within the promised {promised_text(promised)}."
+        f"{FROM_MODEL} prove ε ≥ {proved_text(bound)} ({most}), which is within the {promised_text(promised)} of its "
+        "accounting."
     )
 
 
@@ -254,7 +255,7 @@ def planted_sentence(proof: Mapping[Any, Any]) -> str:
         f"An attacker who sees every step (white-box) of a second training with {int(proof['canaries']):,} planted "
         f"gradients guesses {int(proof['correct']):,} of {int(proof['guesses']):,} right. "
         f"This proves {proved}{by_curve}; it could have proved at most "
-        f"ε ≥ {proved_text(float(proof['ceiling']))} (95{NBSP}% confidence each). The promised ε is {promised}."
+        f"ε ≥ {proved_text(float(proof['ceiling']))} (95{NBSP}% confidence each). By accounting, ε is {promised}."
     )
     if proof["alarm"]:
         return f"{told} Alarm: this contradicts the promise. At most one in ten correct programs shows this by chance."

@@ -46,7 +46,9 @@ RESTS_ON_A_KEY = (
     "The guarantee holds against everyone who did not read the key of the noise during training. The key was 128 "
     "random bits, and it was destroyed when training ended."
 )
-FLOATING_POINT = "Attacks on the low bits of floating-point noise (Mironov 2012) are not defended against."
+FLOATING_POINT = (
+    "The noise has ordinary floating-point numbers: a known attack on their rounding (Mironov 2012) is not prevented."
+)
 LIMITS = (
     "An attack that finds nothing proves nothing: others may find more. Only the guarantee covers all attacks.",
     "The figures of the audit were measured on the private notes themselves and are not covered by ε.",

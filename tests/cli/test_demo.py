@@ -6,6 +6,7 @@ import types
 
 import core.demo.export as export_module
 from core import demo
+from core.demo.plan import defended_specs
 from core.evaluation.defences.side_by_side import lineup
 from core.evaluation.sweep.sweeps import Sweep
 from core.runs.store import DEMO
@@ -40,3 +41,8 @@ def test_the_defences_open_with_every_row_measured() -> None:
     )
     shipped = {spec.run_id for spec in [*demo.first_specs(), *demo.first_defended_specs()]}
     assert {defence.spec.run_id for defence in lineup(family)} <= shipped
+
+
+def test_every_defence_is_shipped_for_the_hospital_that_the_pages_open_with() -> None:
+    shipped = {folder.name for folder in (DEMO / "runs").iterdir()}
+    assert {spec.run_id for spec in defended_specs(0)} <= shipped

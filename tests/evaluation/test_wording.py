@@ -84,7 +84,7 @@ def test_leak_sentences():
     found = leak_sentence(0.1, 0.07, 0.14, 0.008, 0.001, 0.04)
     assert found.startswith("10\u00a0% (95\u00a0% interval 7.0\u00a0% to 14\u00a0%) against 0.80\u00a0%")
     assert "memorised patients" in found
-    assert "no sign of memorising" in leak_sentence(0.01, 0.0, 0.03, 0.008, 0.001, 0.04)
+    assert "this cannot be told from chance" in leak_sentence(0.01, 0.0, 0.03, 0.008, 0.001, 0.04)
 
 
 def test_a_limit_is_rounded_up_and_never_to_all():
@@ -110,13 +110,15 @@ def test_an_attacker_is_never_right_every_time_by_rounding():
 def test_auc_and_audit_sentences():
     assert "picks the right one 62 times" in auc_sentence(0.62)
     assert audit_sentence(2.0, 1.0, 2.74).startswith(
-        "Alarm: an attack on the finished model proves ε ≥ 2, above the promised 1 ("
+        "Alarm: an attack on the finished model proves ε ≥ 2, above the 1 of its accounting ("
     )
-    assert "within the promised 8" in audit_sentence(0.4, 8.0, 1.3) and "Alarm" not in audit_sentence(8.0, 8.0, 9.0)
+    assert "within the 8 of its accounting" in audit_sentence(0.4, 8.0, 1.3) and "Alarm" not in audit_sentence(
+        8.0, 8.0, 9.0
+    )
     open_ended = "Without privacy, nothing limits ε. Attacks on the finished model prove"
     assert audit_sentence(3.0, math.inf, 3.5).startswith(f"{open_ended} that it is at least 3 (")
     nothing = "Attacks on the finished model prove no lower bound on ε above 0 (these trials could show at most 1.26); "
-    assert audit_sentence(0.0, 8.0, 1.2603) == f"{nothing}the promised ε is 8."
+    assert audit_sentence(0.0, 8.0, 1.2603) == f"{nothing}ε is 8 by accounting."
     assert audit_sentence(0.0, math.inf, 1.2603).startswith(f"{open_ended} no lower bound above 0 (")
     for bound, promised in ((0.0, 8.0), (0.0, math.inf), (0.5, 8.0), (0.5, math.inf), (9.0, 8.0)):
         assert "could show at most 2.74" in audit_sentence(bound, promised, 2.742)
@@ -132,7 +134,7 @@ def test_what_is_seen_from_inside_is_told_apart_with_its_ceiling():
     assert "458 of 500 right" in told
     assert "proves ε ≥ 2.11, and by the run’s own trade-off curve ε ≥ 3.39; it could" in told, "rounded down"
     assert "could have proved at most ε ≥ 10.1 (95" in told, "rounded down"
-    assert told.endswith("The promised ε is 8.") and "finished model" not in told
+    assert told.endswith("By accounting, ε is 8.") and "finished model" not in told
     nothing = planted_sentence(proof | {"proved": 0.0, "proved_by_curve": math.nan, "can_alarm": False, "ceiling": 6.9})
     assert "This proves nothing; it could have proved at most ε ≥ 6.9 (95" in nothing and "curve" not in nothing
     assert nothing.endswith("With this few planted gradients, no result could contradict ε = 8.")

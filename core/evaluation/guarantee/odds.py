@@ -47,22 +47,25 @@ def mechanism_sentence(mechanisms: Sequence[Mechanism], unit: Unit) -> str:
     """`mechanism_accuracy` as attackers out of 100."""
     right = right_of_100(mechanism_accuracy(mechanisms))
     if right != ALL_RIGHT:
-        return f"By this run's exact accounting: {guesses_sentence(right, unit)}"
+        told = guesses_sentence(right, unit)
+        return f"By exact accounting of these steps, {told[0].lower()}{told[1:]}"
     if not has_advantage(mechanisms):
         return (
-            f"By this run's exact accounting no bound could be computed on how many correctly guess {IN_OR_OUT[unit]}."
+            "By exact accounting of these steps, no bound could be computed on how many correctly guess "
+            f"{IN_OR_OUT[unit]}."
         )
     return (
-        f"By this run's exact accounting, of 100 attackers who guess {IN_OR_OUT[unit]}, on average {NEARLY_ALL} may be "
-        "right if in and out are equally likely beforehand: nothing is limited in practice."
+        f"By exact accounting of these steps, of 100 attackers who guess {IN_OR_OUT[unit]}, on average {NEARLY_ALL} "
+        "may be right if in and out are equally likely beforehand: nothing is limited in practice."
     )
 
 
 def belief(prior: float, epsilon: float, delta: float = 0.0) -> float:
     """How certain somebody can become that one unit was in the data, if they considered it `prior` likely before.
 
-    p·e^ε/(p·e^ε + 1 − p) by Bayes' rule, since the likelihood ratio is at most e^ε (Kasiviswanathan & Smith 2014); with
-    probability δ it may be higher. The result is 1 for ε = ∞, where nothing is promised.
+    p·e^ε/(p·e^ε + 1 − p) by Bayes' rule, since the likelihood ratio is at most e^ε (Kasiviswanathan & Smith 2014). That
+    is for δ = 0. With δ, rare outcomes exceed it, and their probability can be some times δ: δ bounds their excess,
+    E[(1 − e^(ε − L))₊] of the privacy loss L, and so less than P(L > ε). 1 for ε = ∞, where nothing is promised.
 
     Raises:
         ValueError: The prior lies outside (0, 1), or ε is negative.

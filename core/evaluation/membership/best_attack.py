@@ -80,7 +80,8 @@ def best_attack_sentence(best: BestAttack, unit: Unit) -> str:
     limits = interval_text(best.low, best.high, lambda share: f"{of * share:,.0f}")
     trainings = "1 training run" if best.trainings == 1 else f"{best.trainings} training runs"
     attacks = "1 attack" if best.attacks == 1 else f"{best.attacks} attacks"
-    chosen = f"It is the best of {best.attempts} attempts ({attacks}, {trainings}); the interval is corrected for that."
+    each = ", not all on each" if best.attempts < best.attacks * best.trainings else ""
+    chosen = f"It is the best of {best.attempts} attempts ({attacks}, {trainings}{each}); the interval is corrected."
     return (
         f"Out of {of:,} guesses whether a {unit} was in the data, with “in” and “out” equally likely, the attack "
         f"“{best.attack}” got {right:,} right ({limits}; {of // 2:,} by tossing a coin; evaluated on "

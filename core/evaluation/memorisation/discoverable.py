@@ -67,7 +67,7 @@ def tries_figures(discoverable: pd.DataFrame, *, seed: int = 0, resamples: int =
     """Figures of each field and of the easiest one, members beside held-out patients, with TRIES_COLUMNS.
 
     - `one_in`: median over patients of 1/chance, the number of tries that a value takes on average; its interval is
-      exact (order statistics). ∞: more than half of the values are ruled out by the sampler's cuts.
+      exact (order statistics). ∞: half or more of the values are ruled out by the sampler's cuts.
     - `least`: the smallest 1/chance. It depends on the number of patients, so it has no interval.
     - `within`: share of patients whose value is written within `WITHIN` tries with probability ½ or more; Wilson.
     - `above` (members): share whose value is easier than that of every held-out patient. The Wilson interval is for

@@ -129,7 +129,7 @@ def _per_condition(look: Look) -> Card:
     return Card(
         row="L3",
         probe=PER_CONDITION,
-        question="And when knowing which diseases are common does not help?",
+        question="Can a model's vector of a name tell who has one particular disease?",
         answer=f"With one network for each of {own.n} diseases, a patient who has the disease scores above one who "
         f"does not in {hundred(own)} cases; for diseases of 2 to 5 members: {hundred(rare)}.",
         controls=f"Held-out patients: {hundred(unseen)}. Tossing a coin: 50.",

@@ -54,9 +54,9 @@ def hundred(found: Found) -> str:
 
 
 def points(found: Found) -> str:
-    """`+16 in 100 (95 % interval +11 to +22)`: a difference of shares."""
+    """`+16 of 100 (95 % interval +11 to +22)`: a difference of shares."""
     return (
-        f"{_plain(100 * found.value, '+.0f')} in 100 ({_between(found, 100, '+.0f')})"
+        f"{_plain(100 * found.value, '+.0f')} of 100 ({_between(found, 100, '+.0f')})"
         if found.there
         else "not measured"
     )

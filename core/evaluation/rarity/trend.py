@@ -213,11 +213,12 @@ def figures_sentence(one: Trend) -> str:
         )
     if one.obstacle:
         return f"AUC {one.auc:.3f} over all patients: above {CEILING} there is hardly any room to rise with rarity."
-    over = f", corrected for {one.tested} attacks" if one.tested > 1 else ""
+    alone = " for this attack alone" if one.tested > 1 else ""
+    over = f"corrected for the {one.tested} attacks tested, " if one.tested > 1 else ""
     return (
         f"From the most common to the rarest profiles the AUC changes by {signed(one.slope.value)} (95{NBSP}% interval "
-        f"{signed(one.slope.low)} to {signed(one.slope.high)}; {p_value_text(one.corrected)}{over}). Above 0, rarer "
-        "patients leak more."
+        f"{signed(one.slope.low)} to {signed(one.slope.high)}{alone}; {over}{p_value_text(one.corrected)}). A change "
+        "above 0 means that rarer patients leak more."
     )
 
 

@@ -38,7 +38,7 @@ def record(
         return None
     cohort, decision = facts["cohort"], facts["decision"]
     unit, run = label["unit"], subject.run
-    others = facts["promised"]["releases"]
+    releases = facts["promised"]["releases"] + (released is None)  # with this one
     guarantee = f"ε = {promised_text(label['epsilon'])}, δ = {delta_text(label['delta'])}"
     loss: dict[str, Any] = {
         "privacy_unit": f"one {unit}",
@@ -79,7 +79,7 @@ def record(
                 "model_name": "Central",
                 "model_name_details": "The notes are in one place; noise is added during training.",
                 "actors": ACTORS,
-                "release_type": "Many releases" if others > 1 else "One release",
+                "release_type": "Many releases" if releases > 1 else "One release",
                 "release_type_details": " ".join(facts["promised"]["sentences"]),
                 "data_source_type": "Static",
                 "data_source_type_details": "A fixed cohort of notes.",

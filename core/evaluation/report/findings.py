@@ -103,10 +103,10 @@ def planted_gradients(planted: pd.DataFrame) -> list[dict[str, Any]]:
 
 def promised_facts(releases: Sequence[Release], corpus: Corpus, delta: float) -> dict[str, Any]:
     """Totals of the ledger per unit, and for both units' releases together (Jagannatha 2021, §2), with sentences."""
-    sentences: list[str] = []
     units: tuple[Unit, ...] = ("note", "patient")
     totals = {unit: promised(releases, unit, delta) for unit in units}
     both = together(releases, totals["note"], totals["patient"], corpus)
+    sentences = [one.sentence() for one in both]  # before the parts: a first page has room for few sentences
     for unit, total in totals.items():
         if total.releases or total.reasons:
             told = "∞" if math.isinf(total.epsilon) else promised_text(total.epsilon)
@@ -116,7 +116,6 @@ def promised_facts(releases: Sequence[Release], corpus: Corpus, delta: float) ->
             composed = f" {how[0].upper()}{how[1:]}." if mechanisms_of(releases, unit) and not total.reasons else ""
             sentences.append(f"{what} ε = {told} at δ = {delta_text(delta)} for one {unit}.{composed}")
             sentences += total.reasons
-    sentences += [one.sentence() for one in both]
     sentences += [
         f"{_chosen_as(one.name, one.choice)} ε = {promised_text(one.epsilon())} at δ = "
         f"{delta_text(one.mechanism.delta)} per {one.unit} on its own."

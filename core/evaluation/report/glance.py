@@ -152,7 +152,7 @@ def verdict(subject: Subject) -> tuple[str, str]:
     leak, tells = subject.row("controls", metric=LEAK), _recognises(subject)
     leaks = leak is not None and leak["verdict"] == "exceeds its control"
     unmeasured = leak is None or not leak["verdict"]
-    recognised = "An attack can tell its patients apart from others. " if tells else ""
+    recognised = "An attack can tell what it was trained on from what it never read. " if tells else ""
     found = "It writes identifiers of its patients. " if leaks else recognised
     if subject.run.spec.is_base:
         return "public", "The public base model: it was trained on none of these notes."
@@ -169,23 +169,23 @@ def verdict(subject: Subject) -> tuple[str, str]:
     if leaks:
         return "leaks", "Guaranteed, and yet it writes more identifiers of its patients than of others."
     if tells:
-        said = "Guaranteed, and yet an attack can tell its patients apart from others more often than chance."
+        said = "Guaranteed, and yet an attack can tell what it was trained on from what it never read."
         return "recognised", said
     if unmeasured:
         return "guaranteed", "Guaranteed, and no attack that was run contradicts it. What it writes was not measured."
     return (
         "guaranteed",
-        "Guaranteed. No attack that was run contradicts it; neither what it wrote nor the strongest attack by patient "
-        "shows memorising.",
+        "Guaranteed. No attack that was run contradicts it; neither what it wrote, nor the strongest attack by patient "
+        "or by note, nor planted secrets show memorising.",
     )
 
 
 def _recognises(subject: Subject) -> bool:
-    """Whether the strongest attack beats a coin and its control, by the ends of its interval by patient."""
-    row = subject.row("strongest")
-    if row is None or math.isnan(row["low"]):
-        return False
-    return bool(row["low"] > 0.5 and not row["low"] <= row["base_high"])  # without a control the coin decides
+    """Whether the strongest attack by patient or by note beats a coin and its control, or planted secrets theirs."""
+    secrets = [row["verdict"] for row in subject.rows("controls") if str(row["metric"]).startswith("exposure:")]
+    attacks = [row for table in ("strongest", "strongest_note") for row in subject.rows(table)]
+    beaten = [row["low"] > 0.5 and not row["low"] <= row["base_high"] for row in attacks]  # the coin, if no control
+    return "exceeds its control" in secrets or any(beaten)
 
 
 def facts(subject: Subject, cohort: Mapping[str, Any], promised: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -77,7 +77,8 @@ def membership(runs: Sequence[Run], audits: Mapping[str, StoredAudit], bases: Ma
     """AUC by patient of the strongest attack that was run on each model: of its full audit, else the loss attack.
 
     `base_value`, `base_low` and `base_high` are the control: the loss attack on the public base model, which read none
-    of the notes, by the same patients. NaN without that model. `bases` has it for each run.
+    of the notes, by all patients that it scored; an attack may score fewer. NaN without that model. `bases` has it for
+    each run.
     """
     on_base = {
         base.id: strongest_on(base, None, "auc")

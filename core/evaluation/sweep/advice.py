@@ -98,8 +98,8 @@ def _how_to_audit(run: Run) -> str:
     if run.has_model:
         return f"The full audit is `{audit_command(run.id)}`."
     return (
-        f"The weights of {run.id} are not stored here, so it cannot be attacked further. Train the same model with "
-        "another seed, and run a full audit of that one."
+        f"The weights of {run.id} are not stored here, so it cannot be attacked further. Run the full audit on the "
+        "model that you train with these settings."
     )
 
 

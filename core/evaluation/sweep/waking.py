@@ -34,8 +34,8 @@ class Attack:
 
 ATTACKS = (
     Attack("full names", ("texts_with_name", "full_name_patients")),
-    Attack("membership by note", ("auc_loss",)),
-    Attack("membership by patient", ("auc_loss_patients",)),
+    Attack("membership by note, loss attack", ("auc_loss",)),
+    Attack("membership by patient, loss attack", ("auc_loss_patients",)),
     Attack("canaries", ("exposure",)),
 )
 

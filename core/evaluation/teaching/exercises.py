@@ -264,7 +264,7 @@ class Model:
         return 1.0 if self.mechanism is None else mechanism_accuracy([self.mechanism])
 
     def belief(self, prior: float) -> float:
-        """The most that a belief of `prior` can rise to, by (ε, δ) except with probability δ."""
+        """The most that a belief of `prior` can rise to, by (ε, δ), except in rare outcomes that δ allows."""
         return belief(prior, self.epsilon)
 
 

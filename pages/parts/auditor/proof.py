@@ -20,10 +20,11 @@ LINES = {  # who guessed → colour and dash
     "the machine, on the same notes": (chart_style.CONTROL, "dash"),
 }
 HOW = """
-For each note a fair coin decided whether it comes from a patient the model was trained on or from one it never saw; no
-patient comes twice, with any model on the same hospital. If exchanging one patient for another were ε-DP, a guess could
-be right with probability at most *p* = e^ε/(1 + e^ε), whatever was guessed before. Enough right guesses therefore
-rule out a small ε. Adding or removing a patient is half an exchange: for that ε, halve the bound.
+For each note a fair coin decided whether it comes from a patient the model was trained on or from one it never saw;
+each patient appears once, even if you change to another model of the same hospital. If exchanging one patient for
+another were ε-DP, a guess could be right with probability at most *p* = e^ε/(1 + e^ε), whatever was guessed before.
+Enough right guesses therefore rule out a small ε. Adding or removing a patient is half an exchange: for that ε, halve
+the bound.
 
 **It is a proof only if nobody looks the notes up.** Other pages of this app, and a second class on the same hospital,
 know who was in the training data.

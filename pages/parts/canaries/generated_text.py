@@ -178,33 +178,35 @@ def read_notes(chosen: dict[str, Run]) -> None:
 
 
 def predictors(chosen: dict[str, Run]) -> None:
-    """What memorised notes have in common (Mireshghallah 2022), if a full audit measured it."""
+    """Which notes the ratio attack finds (Mireshghallah 2022: memorised ones), if a full audit measured it."""
     tables = {name: audit_table(run, "memorisation_predictors") for name, run in chosen.items()}
     tables = {name: table[table["half"] == "judged"] for name, table in tables.items() if not table.empty}
     if not tables:
         return
-    st.header("What do memorised notes have in common?")
+    st.header("Which notes does a membership attack find?")
     st.markdown(
-        "A simple rule from each feature, fitted on half of the patients and tested on the others. It helps only if "
-        "its precision exceeds the share of all notes that are memorised."
+        "Here a training note is found if its likelihood relative to the public model exceeds a threshold that at most "
+        "10\u00a0% of held-out notes exceed: so about 10\u00a0% are found by chance. A simple rule from each feature "
+        "is fitted on half of the patients and tested on the others. It helps only if its precision exceeds the share "
+        "of all notes that are found."
     )
     st.dataframe(
         predictor_rows(together(tables)),
         hide_index=True,
         height="content",
-        alt="Precision and recall of predicting memorised notes from simple features",
+        alt="Precision and recall of predicting from simple features which notes are found",
     )
     csv_button(together(tables), name="memorisation-predictors")
 
 
 def predictor_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """The predictors' figures as text, `67 % (63 % to 71 %)`, and the precision of calling every note memorised."""
+    """The predictors' figures as text, `67 % (63 % to 71 %)`, and the share of notes that the attack finds."""
 
     def with_interval(value: str) -> list[str]:
         return [
             f"{percent(row[value])} ({percent(row[f'{value}_low'])} to {percent(row[f'{value}_high'])})"
             if row[value] == row[value]
-            else "calls no note memorised"
+            else "predicts no note"
             for row in table.to_dict("records")
         ]
 
@@ -213,7 +215,7 @@ def predictor_rows(table: pd.DataFrame) -> pd.DataFrame:
             "model": table["run"],
             "feature": table["features"],
             "precision (95 % interval)": with_interval("precision"),
-            "precision of calling all memorised": table["memorised"].map(percent),
+            "share of notes found": table["memorised"].map(percent),
             "recall (95 % interval)": with_interval("recall"),
         }
     )

@@ -118,8 +118,8 @@ def bound_sentences(table: pd.DataFrame, unit: str) -> None:
         lines.append(f"Of {len(others)} further audits, which hold jointly at another 95\u00a0%, {proved}.")
     if math.isfinite(promised) and best < promised:
         lines.append(
-            f"No audit in this chart could have contradicted the promised ε = {promised_text(promised)}: the most they "
-            f"can prove is {proved_text(best)}. Finding nothing is not a proof; more canaries can prove more."
+            f"No audit in this chart could have contradicted ε = {promised_text(promised)}: the "
+            f"most they can prove is {proved_text(best)}. Finding nothing is not a proof; more canaries can prove more."
         )
     st.markdown(" ".join(lines))
 

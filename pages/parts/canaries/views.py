@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from core.common.formatting import proved_text, score_text
+from core.common.formatting import delta_text, proved_text, score_text
 from core.corpus.canary_forms import FORMS, RANDOM, RANDOM_WORDS
 from core.evaluation.guarantee.epsilon_bounds import one_run_epsilon
 from core.evaluation.guarantee.step_audit import stored_proofs
@@ -24,6 +24,7 @@ from pages.parts.canaries.tables import audit_table, no_audit, together
 from pages.parts.canaries.word_list import word_list_view
 from pages.parts.common import chart_style, guess
 from pages.parts.common.data_table import data_table
+from pages.parts.common.phi_text import literal
 from pages.parts.common.public_noise import caption_public_noise
 from pages.parts.session import owner, resources
 
@@ -172,10 +173,11 @@ def guarantee_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
         return
     delta = next(iter(chosen.values())).spec.privacy.delta
     proved = one_run_epsilon(canaries=12, guesses=12, correct=12, delta=delta)
+    at = "" if delta == 0 else f" with δ = {delta_text(delta)}"
     guess.show_answer(
         answer,
         f"A coin decided for each of twelve canaries whether it is planted. Twelve right guesses of twelve are so "
-        f"unlikely at a small ε that they prove ε ≥ {proved_text(proved)}, at 95\u00a0% confidence.",
+        f"unlikely at a small ε that they prove ε ≥ {proved_text(proved)}{at}, at 95\u00a0% confidence.",
     )
     for number, (name, run) in enumerate(chosen.items()):
         st.header(name)
@@ -212,7 +214,9 @@ def risk_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
             return
         old, calibrated = (risk_sums(scores, version) for version in (OLD, CALIBRATED))
         guess.show_answer(
-            answer, f"A published score, without controls: {old}. Every part minus its control: {calibrated}."
+            answer,
+            f"{_order(list(chosen))}the published score, without controls: {old}. Every part minus its control: "
+            f"{calibrated}.",
         )
     else:
         st.info(
@@ -231,6 +235,12 @@ def parts_of(table: pd.DataFrame) -> frozenset[tuple[str, str]]:
     """The parts of a run's scores: version and part of every row except the sums."""
     parts = table[table["part"] != SCORE]
     return frozenset(zip(parts["version"], parts["part"], strict=True))
+
+
+def _order(names: list[str]) -> str:
+    """`From “A” to “B”, ` for scores told in this order."""
+    first, last = (literal(name) for name in (names[0], names[-1]))
+    return f"From “{first}” to “{last}”, " if len(names) > 1 else f"“{first}”: "
 
 
 def risk_sums(scores: dict[str, pd.DataFrame], version: str) -> str:

@@ -28,7 +28,7 @@ NOBODY = (
 
 def show(run: Run) -> None:
     """What passes each filter for each way of asking, for one run; the full audit's button if it was not measured."""
-    st.header("How reworded prompts evade the filter")
+    st.header("Can reworded prompts evade the filter?")
     st.markdown(
         "The same model, asked in other ways. Each cell is the share of answers from which an attacker can still read "
         "a patient's identifier after the filter, with its 95\u00a0% interval. *Two answers*: the attacker stops after "

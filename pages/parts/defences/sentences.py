@@ -128,15 +128,15 @@ def answer(rows: pd.DataFrame) -> str:
     filtered = safe["defence"] == "filter"
     others, alone = safe[~filtered], safe[filtered]
     if others.empty:
-        return f"Of those measured so far, {_cost(alone.iloc[0])}. {_EVADED}"
+        return f"Of those measured so far, only one keeps names within their control: {_cost(alone.iloc[0])}. {_EVADED}"
     best = others.iloc[0]
-    sentence = f"Of those measured so far, {_cost(best)}."
+    sentence = f"Of those measured so far that keep names within their control, the most useful is {_cost(best)}."
     if len(alone) and alone.iloc[0]["perplexity"] < best["perplexity"]:
-        sentence += f" The filter alone costs less, {_cost(alone.iloc[0])}. {_EVADED}"
+        sentence += f" A filter costs less: {_cost(alone.iloc[0])}. {_EVADED}"
     return sentence
 
 
-_EVADED = "But the model behind it is unchanged, and reworded prompts can evade a filter."
+_EVADED = "But the model behind it is unchanged, and a filter that reads only the answer can be evaded."
 
 
 def _cost(row: pd.Series) -> str:

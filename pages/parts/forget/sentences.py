@@ -133,11 +133,11 @@ def against_retrained(told: dict, named: dict[str, str]) -> str:
     made = [rows[arm] for arm in APPROXIMATE if arm in rows]
     size = made[0]["patients"]
     found = ", ".join(f"{named[one['arm']]} **{round(one['odd'] * size)} of {size}**" for one in made)
-    places = ", ".join(f"{percent(one['place'])}" for one in made)
+    places = ", ".join(f"{percent(one['place'])} ({named[one['arm']]})" for one in made)
     return (
         f"{size} patients were each removed from this model, one at a time. Each time the unlearned model was compared "
         "with two models that never read the patient: which is the odd one out? If unlearning were as good as never "
         f"reading, it would be the unlearned model in a third of the cases. It was: {found}. An average can hide this: "
-        f"the patients' mean place among patients never seen is {places}, and 50\u00a0% is what it expects of patients "
-        "never seen. All of them are compared with the same two models, so they are not independent trials."
+        f"the patients' mean place among patients never seen is {places}, where 50\u00a0% is that of patients never "
+        "read. All of them are compared with the same two models, so they are not independent trials."
     )

@@ -10,9 +10,11 @@ import streamlit as st
 
 from core.common.formatting import setting_text
 from core.runs.integrity.disk import error_sentence
-from core.runs.run import Run
+from core.runs.listing import OfRuns
+from core.runs.run import Run, RunBroken
 from core.spec import CorpusSpec
 from pages.parts.access import viewer
+from pages.parts.common import shell
 from pages.parts.ledger import choice_form
 from pages.parts.pickers import run_picker
 from pages.parts.session import owner, resources
@@ -50,16 +52,40 @@ def show(ledger: Ledger, runs: Sequence[Run], entered: set[str], *, delta: float
     if not left:
         st.markdown("All runs of this cohort are in the ledger.")
         return
-    names = run_picker.labels(left)
+    entries = _that_count(left)
+    if len(entries) < len(left):
+        st.caption(
+            f"Private runs that cannot be released: {len(left) - len(entries):,}. Their noise came from a public seed, "
+            "so no ε can be recorded for them. To release a private model, train it with *Secret noise*."
+        )
+        shell.link("train", "Train a model", icon=":material/model_training:")
+    if not entries:
+        return
+    names = run_picker.labels(entries)
     with st.form("release", enter_to_submit=False):
-        chosen = st.selectbox("Model", [run.id for run in left], format_func=names.__getitem__, key="release_run")
+        chosen = st.selectbox("Model", [run.id for run in entries], format_func=names.__getitem__, key="release_run")
         reason = st.text_input("Who gets it, and what for?", key="release_reason", max_chars=300)
         choice = choice_form.show()
         sent = st.form_submit_button(
             "Show the effect on the totals", icon=":material/calculate:", **viewer.locked("release")
         )
-    if sent and _drafted(ledger, next(run for run in left if run.id == chosen), reason, choice):
+    if sent and _drafted(ledger, next(run for run in entries if run.id == chosen), reason, choice):
         st.rerun()
+
+
+def _with_entry(runs: Sequence[Run]) -> list[Run]:
+    """The runs that the ledger accepts: all but the private ones whose noise can be generated again."""
+
+    def known(run: Run) -> bool:
+        try:
+            return run.noise_source != "public seed"
+        except RunBroken:
+            return False
+
+    return [run for run in runs if known(run)]
+
+
+_that_count = OfRuns(_with_entry)
 
 
 def _drafted(ledger: Ledger, run: Run, reason: str, choice: choice_form.Typed) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from core.common.formatting import setting_text
 from core.evaluation import wording
-from pages.parts.lesson.figures import Figures, Value
+from pages.parts.lesson.figures import PERPLEXITY, Figures, Value
 
 
 def patients_text(count: int) -> str:
@@ -62,3 +62,24 @@ def epsilon_text(epsilon: float, figures: Figures) -> str:
 def perplexity_name(figures: Figures) -> str:
     """What perplexity is called for the kind of model."""
     return wording.perplexity_name(figures.sweep.model.kind)
+
+
+def limits_nothing(figures: Figures, epsilon: float) -> str:
+    """That names did not appear at an ε which promises nothing; empty for a smaller ε."""
+    if wording.right_of_100(wording.most_right_guesses(epsilon, figures.sweep.privacy.delta)) != wording.ALL_RIGHT:
+        return ""
+    return (
+        f" But this ε limits nothing in practice: {wording.NEARLY_ALL} of 100 guesses about one {figures.unit} may be "
+        "right. That names did not appear is a measurement, not protection."
+    )
+
+
+def without_noise(figures: Figures, epsilon: float) -> str:
+    """The perplexity of the same training without noise, so that what noise costs is told from what clipping costs."""
+    found = figures.noiseless(PERPLEXITY, epsilon)
+    if found is None:
+        return ""
+    return (
+        f" The same training without noise (same clipping, same number of steps, seeds: {found[1]}) reaches "
+        f"{wording.perplexity_text(found[0].value)}; only the rest of the difference is the cost of noise."
+    )

@@ -60,6 +60,6 @@ QUESTIONS = (
         ),
         right=3,
         why="A measurement is about one attack, one model and these patients. A stronger attack may find more. Only a "
-        "proven ε limits every attack, including those nobody has thought of yet.",
+        "guaranteed ε limits every attack, including those nobody has thought of yet.",
     ),
 )

@@ -21,11 +21,13 @@ from pages.parts.lesson.phrases import (
     epsilon_text,
     held_out_text,
     interval_text,
+    limits_nothing,
     pairs_text,
     patients_text,
     per_patient_text,
     perplexity_name,
     runs_text,
+    without_noise,
 )
 from pages.parts.pickers.comparison import differences
 from pages.parts.pickers.epsilon_slider import epsilon_key
@@ -192,7 +194,7 @@ def _privacy(figures: Figures) -> Step:
             f"**{epsilon_text(best, figures)}**: {_names_at(figures, best)}. The cost: {perplexity_name(figures)} "
             f"**{wording.perplexity_text(cost.value)}** instead of {wording.perplexity_text(plain.value)} without "
             f"privacy (the public model, trained on no note: {wording.perplexity_text(base.value)})."
-            f"{_without_noise(figures, best)}"
+            f"{without_noise(figures, best)}{limits_nothing(figures, best)}"
         )
     shown = [
         (epsilon_text(epsilon, figures), figures.at(NAMES, epsilon=epsilon), "private") for epsilon in figures.epsilons
@@ -224,9 +226,9 @@ def _privacy(figures: Figures) -> Step:
         point="At this ε, names did not leak beyond chance in this measurement; the cost is usefulness."
         if best is not None
         else "No ε here was shown to keep names down to chance: an ε must be small enough to matter.",
-        why=f"Each {figures.unit}'s influence on a step is clipped and covered with noise. The noise drowns out a name "
-        f"that only one {figures.unit} contains, while the model still learns what many notes share. No leak in this "
-        "measurement does not mean that none is possible: only ε is a guarantee against attacks that are not known yet"
+        why=f"Clipping limits what one {figures.unit} can change in a step, and noise covers the rest, while the model "
+        "still learns what many notes share. Clipping alone may keep names out; only noise makes it a guarantee. No "
+        "leak in this measurement does not mean that none is possible: only ε limits attacks that are not known yet"
         f"{', once the noise is secret' if any(map(figures.public_noise, figures.epsilons)) else ''}. Perplexity "
         "measures how well the model predicts notes of patients it never saw; lower is more useful. "
         f"{differences([figures.plain, figures.private])}",
@@ -358,17 +360,6 @@ def _defence(figures: Figures, epsilon: float) -> str:
             f"- Cost: {perplexity_name(figures)} {wording.perplexity_text(cost.value)}, without privacy "
             f"{wording.perplexity_text(figures.measured(PERPLEXITY).value)}.",
         )
-    )
-
-
-def _without_noise(figures: Figures, epsilon: float) -> str:
-    """The perplexity of the same training without noise, so that what noise costs is told from what clipping costs."""
-    found = figures.noiseless(PERPLEXITY, epsilon)
-    if found is None:
-        return ""
-    return (
-        f" The same training without noise (same clipping, same number of steps, seeds: {found[1]}) reaches "
-        f"{wording.perplexity_text(found[0].value)}; only the rest of the difference is the cost of noise."
     )
 
 

@@ -68,4 +68,4 @@ def whose(step: StepGradients, run: Run) -> str:
     own = "that a step of this training may sample" if run.spec.secret_noise else "of step 1"
     if run.spec.secret_noise:
         own += " (its own sample is secret)"
-    return f"{part} {own}, in the order of the notes. Each step samples anew."
+    return f"{part} {own}, in the order of the notes. Each step draws a new sample."

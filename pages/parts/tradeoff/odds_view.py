@@ -147,5 +147,5 @@ def fold(sweep: Sweep, epsilon: float) -> None:
         st.dataframe(shown, hide_index=True, alt="What this ε allows at most")
         st.caption(
             "“At most” holds for any training with this (ε, δ), so it allows more than the exact accounting of this "
-            "training does."
+            "training does. Beliefs can exceed it in rare outcomes, which δ allows."
         )

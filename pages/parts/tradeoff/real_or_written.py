@@ -46,7 +46,9 @@ def show(sweep: Sweep) -> None:
         chosen = pick("Which model? ε: ← more private · more useful →", "reader_at", options, start)
     epsilon = options[chosen]
     run = models[epsilon]
-    model = "the model without privacy" if math.isinf(epsilon) else f"the model of ε = {setting_text(epsilon)}"
+    model = (
+        "the model without privacy" if math.isinf(epsilon) else f"the model trained with ε = {setting_text(epsilon)}"
+    )
     seed = st.session_state.setdefault(f"{STATE}_seed", secrets.randbelow(2**31))
     drawn = _pairs(str(owner.workspace().root), run.id, seed, run)
     if not drawn:

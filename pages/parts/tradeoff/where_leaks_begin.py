@@ -34,9 +34,9 @@ def show(sweep: Sweep) -> None:
     st.caption(
         "A leak begins at the smallest measured ε at which, and at every measured ε above it, the figure's 95\u00a0% "
         "interval lies above its control's. Each bar runs from the last ε without the leak to the first with it: "
-        "nothing was measured in between. “No leak up to” describes these attacks on these runs; a better attack "
-        "may find more. By chance alone, each attack has a probability of at most 2.5\u00a0% of appearing to leak "
-        "somewhere."
+        "nothing was measured in between. Only these attacks were run at every ε. Stronger ones, which a full audit "
+        "runs, may find members at a smaller ε. By chance alone, each attack has a probability of at most 2.5\u00a0% "
+        "of appearing to leak somewhere."
     )
     data_table(_table(found), name="where-leaks-begin")
 

@@ -175,13 +175,15 @@ def _meaning(target: float | None) -> str:
     if right_of_100(most_right_guesses(target)) == ALL_RIGHT:  # e^ε is astronomical, or no number of the machine's
         return (
             "This ε promises nothing: it hardly limits how far the model changes anyone's odds about one protected "
-            "unit. The audit shows what happens in practice."
+            "unit. An audit shows only what the attacks tried here achieve."
         )
     size = promised_text(math.exp(target))  # a limit too, so rounded up
-    weak = " This is a weak guarantee on paper; the audit shows what happens in practice." if target >= 8 else ""
+    weak = ""
+    if target >= 8:
+        weak = " This is a weak guarantee, and an audit shows only what the attacks tried here achieve."
     return (
-        f"Whatever someone suspects about one protected unit, the model changes their odds at most {size}-fold (except "
-        f"with probability δ).{weak}"
+        f"Whatever someone suspects about one protected unit, the model changes their odds at most {size}-fold "
+        f"(except in rare outcomes, which δ allows).{weak}"
     )
 
 

@@ -173,8 +173,8 @@ def test_every_figure_says_its_direction():
     assert "leak less" in headline("zlib", replace(more, slope=Interval(-0.2, -0.3, -0.1)))
     assert "the data do not show" in headline("zlib", replace(more, corrected=0.2))
     told = figures_sentence(more)
-    assert "changes by +0.20" in told and "p = 0.030, corrected for 4 attacks" in told
-    assert told.endswith("Above 0, rarer patients leak more.")
+    assert "changes by +0.20" in told and "corrected for the 4 attacks tested, p = 0.030" in told
+    assert told.endswith("A change above 0 means that rarer patients leak more.")
     assert "0.40 standard deviations more" in adjusted_sentence(more) and "contains 0" not in adjusted_sentence(more)
     less = replace(more, adjusted=Interval(-0.1, -0.4, 0.2))
     assert "0.10 standard deviations less" in adjusted_sentence(less) and "contains 0" in adjusted_sentence(less)

@@ -141,11 +141,14 @@ def test_a_quick_audit_by_note_is_told_with_its_notes(name):
     assert "on 430 patients by the loss attack" in told["membership_patient"]
 
 
-def attacked(made: Subject, low: float, base_high: float) -> Subject:
-    """The subject with a strongest attack by patient whose interval begins at `low`."""
-    rows = made.tables["strongest"].copy()
-    rows.loc[rows["run"] == made.run.id, ["low", "base_high"]] = low, base_high
-    return replace(made, tables={**made.tables, "strongest": rows})
+def attacked(made: Subject, low: float, base_high: float, table: str = "strongest") -> Subject:
+    """The subject with a strongest attack (by patient) whose interval begins at `low`; by no other a leak is found."""
+    tables = {name: made.tables[name].copy() for name in ("strongest", "strongest_note", "controls")}
+    for name in ("strongest", "strongest_note"):
+        own = tables[name]["run"] == made.run.id
+        tables[name].loc[own, ["low", "base_high"]] = (low, base_high) if name == table else (0.4, 0.6)
+    tables["controls"].loc[tables["controls"]["metric"].str.startswith("exposure:"), "verdict"] = ""
+    return replace(made, tables={**made.tables, **tables})
 
 
 def test_an_attack_that_beats_coin_and_control_is_in_the_verdict(runs, report):
@@ -153,10 +156,17 @@ def test_an_attack_that_beats_coin_and_control_is_in_the_verdict(runs, report):
     private = with_bound(private)
     for low, control, found in ((0.61, 0.6, True), (0.59, 0.6, False), (0.49, 0.4, False), (0.61, math.nan, True)):
         assert (verdict(attacked(private, low, control))[0] == "recognised") is found, (low, control)
-        assert ("can tell its patients" in verdict(attacked(plain, low, control))[1]) is found
+        assert ("can tell what it was trained on" in verdict(attacked(plain, low, control))[1]) is found
+        by_note = attacked(private, low, control, "strongest_note")
+        assert (verdict(by_note)[0] == "recognised") is found, "a guarantee for a note is about notes"
+    secrets = attacked(private, 0.4, 0.6)
+    leaky = secrets.tables["controls"].copy()
+    leaky.loc[leaky["metric"].str.startswith("exposure:"), "verdict"] = "exceeds its control"
+    assert verdict(secrets)[0] == "guaranteed"
+    assert verdict(replace(secrets, tables={**secrets.tables, "controls": leaky}))[0] == "recognised"
     public = replace(private, model=dict(private.model) | {"noise_source": "public seed"})
     assert verdict(attacked(public, 0.9, 0.5))[1].startswith(
-        "An attack can tell its patients apart from others. Not for release"
+        "An attack can tell what it was trained on from what it never read. Not for release"
     )
 
 

@@ -75,7 +75,7 @@ def test_the_first_attack_of_several_to_begin():
     )
     assert [(one.attack.name, one.metric, one.epsilon) for one in wakings(points)] == [
         ("full names", "full_name_patients", 1_000.0),
-        ("membership by note", "auc_loss", 100.0),
+        ("membership by note, loss attack", "auc_loss", 100.0),
         ("canaries", "exposure:8", 1_000.0),
     ]
     assert first_leaking(points).metric == "auc_loss"

@@ -70,7 +70,7 @@ def test_risk_scores_of_different_parts_are_not_compared(audited, monkeypatch, s
 
 def test_risk_scores_of_the_same_parts_are_compared(data, smoke_specs):
     app = opened(view="Risk score", left=smoke_specs["plain"].run_id, right=smoke_specs["dp"].run_id)
-    assert re.search(r"A published score, without controls: \d\.\d\d → \d\.\d\d\.", said(app))
+    assert re.search(r"the published score, without controls: \d\.\d\d → \d\.\d\d\.", said(app))
     assert not any("Do not compare" in info.value for info in app.info)
     assert any("“no privacy” has no part" in caption.value for caption in app.caption)
 
@@ -78,7 +78,7 @@ def test_risk_scores_of_the_same_parts_are_compared(data, smoke_specs):
 def test_the_guarantee_tells_what_could_not_be_proved(data, smoke_specs):
     app = opened(view="Guarantee", left=smoke_specs["dp"].run_id, right=smoke_specs["plain"].run_id)
     told = said(app)
-    assert "the promised ε is 8" in told and "No audit in this chart could have contradicted" in told
+    assert "ε is 8 by accounting" in told and "No audit in this chart could have contradicted" in told
     assert "nothing limits ε" in told
     assert sum(REPRODUCIBLE in caption.value for caption in app.caption) == 1, "of the private run alone"
     assert "The audit fixed beforehand had" in told
@@ -194,8 +194,8 @@ def test_predictors_are_told_in_percent_beside_what_a_blind_rule_gets():
     )
     first, second = predictor_rows(table).to_dict("records")
     assert first["precision (95 % interval)"] == "64\u00a0% (59\u00a0% to 67\u00a0%)"
-    assert first["precision of calling all memorised"] == "38\u00a0%"
-    assert second["precision (95 % interval)"] == "calls no note memorised"
+    assert first["share of notes found"] == "38\u00a0%"
+    assert second["precision (95 % interval)"] == "predicts no note"
     assert "0\u00a0%" in second["recall (95 % interval)"]
 
 

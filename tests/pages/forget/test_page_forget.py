@@ -198,7 +198,7 @@ TOLD = {
 
 def test_the_test_beside_retrained_models_is_told_in_counts_and_drawn_with_its_chance():
     told = sentences.against_retrained(TOLD, NAMED)
-    assert "It was: gradient ascent **6 of 8**." in told and "41\u00a0%, and 50\u00a0%" in told
+    assert "It was: gradient ascent **6 of 8**." in told and "41\u00a0% (gradient ascent), where 50\u00a0%" in told
     figure = charts.told_apart(TOLD, NAMED)
     assert list(figure.data[0].x) == [0.75, 1.0] and list(figure.data[0].y) == ["gradient ascent", "as trained"]
     assert figure.layout.shapes[0].x0 == pytest.approx(1 / 3)

@@ -191,11 +191,12 @@ def test_a_model_that_was_trained_again_meanwhile_is_shown_and_asked_again(works
     assert [one.mechanism.training for one in ledger.releases()] == ["b" * 16, "c" * 16]
 
 
-def test_a_private_run_with_a_public_seed_is_refused_in_a_sentence(monkeypatch, smoke_workspace, smoke_specs, tmp_path):
+def test_a_private_run_with_a_public_seed_is_refused_in_a_sentence(smoke_workspace, smoke_specs, tmp_path):
+    """The page does not offer it; a ledger that is asked all the same says why."""
     shutil.copytree(smoke_workspace, tmp_path / "public")
-    monkeypatch.setenv("PHILAB_DATA", str(tmp_path / "public"))
-    app = preview(opened(), smoke_specs["dp"].run_id, "for the class")
-    assert any("reproducible: ε is shown, not promised" in error.value for error in app.error)
+    public = Workspace(tmp_path / "public", shared=())
+    with pytest.raises(ValueError, match="reproducible: ε is shown, not promised"):
+        Ledger.of(public, SMOKE).draft_run(public.run(smoke_specs["dp"].run_id), "for the class")
     assert not (tmp_path / "public" / "ledger").exists()
 
 
@@ -242,3 +243,13 @@ def test_the_total_of_the_private_releases_is_rounded_up(monkeypatch):
     endless = SimpleNamespace(releases=2, reasons=("x",), epsilon=math.inf, if_independent=10.00049)
     views._total({"note": endless, "patient": endless}, "note", 10.0)
     assert "would total 10.1." in captions[0]
+
+
+def test_a_run_whose_noise_anybody_can_make_again_is_not_offered(monkeypatch, smoke_workspace, smoke_specs):
+    """The ledger would refuse it after the form is filled in. One without privacy can be recorded."""
+    monkeypatch.setenv("PHILAB_DATA", str(smoke_workspace))
+    app = opened()
+    offered = app.selectbox(key="release_run").options
+    assert len(offered) >= 1 and not any("ε = 8" in name for name in offered)
+    app.selectbox(key="release_run").set_value(smoke_specs["plain"].run_id)
+    assert any("Private runs that cannot be released: 1." in one.value for one in app.caption)

@@ -42,7 +42,7 @@ def test_the_verdict_stands_before_the_tables_and_the_link_keeps_the_choice(data
     assert len(app.get("plotly_chart")) == 1
     assert "for one note (neighbours: add/remove one note)" in text
     assert "Treat it like the notes themselves" in text
-    assert "By this run's exact accounting" in text and "held-out patients" in text
+    assert "By exact accounting of these steps" in text and "held-out patients" in text
     assert "not a statement about compliance" in text and "nothing is recommended" in text
     odds = next(frame.value for frame in app.dataframe if "right guesses by (ε, δ)" in frame.value)
     assert odds["ε"].tolist() == ["8", "∞ (no privacy)"]
@@ -146,8 +146,9 @@ def test_the_answer_has_the_guarantee_and_the_leak_beside_its_control(made):
     assert picture.answers(made) == [
         "**model a** has no privacy guarantee. It memorised patients: it wrote a direct identifier of 41\u00a0% of its "
         "patients, and of 4.7\u00a0% of patients it never saw.",
-        "**model b** would guarantee ε = 8 for each note if its noise were secret. No sign of memorising: it wrote a "
-        "direct identifier of 2.0\u00a0% of its patients, and of 1.0\u00a0% of patients it never saw.",
+        "**model b** would guarantee ε = 8 for each note if its noise were secret. What it wrote shows no sign of "
+        "memorising: it wrote a direct identifier of 2.0\u00a0% of its patients, and of 1.0\u00a0% of patients it "
+        "never saw.",
         "**model c** guarantees ε = 2 for each patient.",
         "**model d** was trained on none of these notes.",
     ]
@@ -167,7 +168,7 @@ def test_after_an_alarm_no_sentence_says_that_epsilon_is_guaranteed(made, table,
         rows = pd.DataFrame([{"run": run, **row}])
         told[run] = picture.answers(replace(made, tables=made.tables | {table: rows}))
     assert told["b"][1].startswith(
-        "**model b** guarantees nothing: an attack proves more than ε = 8 for each note allows. No sign"
+        "**model b** guarantees nothing: an attack proves more than ε = 8 for each note allows. What it wrote"
     )
     assert told["b"][2] == "**model c** guarantees ε = 2 for each patient.", "an alarm is about its own run"
     assert told["c"][2] == "**model c** guarantees nothing: an attack proves more than ε = 2 for each patient allows."

@@ -140,7 +140,7 @@ def test_the_size_of_the_hospital_is_chosen_and_what_it_buys_is_said(compared, s
 
 def test_where_leaks_begin_is_said_for_every_attack(data, smoke_specs):
     words = said(visit("tradeoff", at="8"))
-    for attack in ("Full names", "Membership by note", "Membership by patient"):
+    for attack in ("Full names", "Membership by note, loss attack", "Membership by patient, loss attack"):
         assert f"- **{attack}**: " in words
     canaries = Workspace(data, shared=()).run(smoke_specs["dp"].run_id).metrics
     planted = canaries["metric"].str.startswith("exposure:") & (canaries["arm"] == "run")

@@ -124,8 +124,8 @@ def test_one_run_alone_can_be_drawn(data, smoke_specs, monkeypatch, tmp_path):
 
 def test_promise_and_measurement_stand_side_by_side(data, smoke_specs):
     app = opened(at="8")
-    counted = said(app, "By this run's exact accounting")
-    assert "Of 100 attackers" in counted and "on average" in counted
+    counted = said(app, "By exact accounting of these steps")
+    assert "of 100 attackers" in counted and "on average" in counted
     run = Workspace(data, shared=()).run(smoke_specs["dp"].run_id)
     leakage = run.metrics.set_index(["metric", "arm"]).loc[("privacy_leakage_loss", "run"), "value"]
     best = said(app, "Out of 100 guesses whether a note was in the data")

@@ -98,7 +98,7 @@ def show(sweep: Sweep) -> None:
         unit = columns[5].selectbox("A unit is a", protected, protected.index(first.unit), key="wi_unit", **KEEP)
         notes = 1
         if unit == "note":
-            notes = st.number_input("Notes of the patient with the most", 1, 100_000, 10, key="wi_notes", **KEEP)
+            notes = st.number_input("Notes of one patient (an example)", 1, 100_000, 10, key="wi_notes", **KEEP)
     if size > units:
         st.error("A step cannot hold more units than there are: lower “units per step”.", icon=":material/error:")
         return
