@@ -5,6 +5,7 @@ from __future__ import annotations
 from core.findings.claim import Claim
 from core.findings.claims.hoory import CLAIMS as HOORY
 from core.findings.claims.jagannatha import CLAIMS as JAGANNATHA
+from core.findings.claims.jagannatha_noise import CLAIMS as JAGANNATHA_NOISE
 from core.findings.claims.jagannatha_rarity import CLAIMS as JAGANNATHA_RARITY
 from core.findings.claims.lehman import CLAIMS as LEHMAN
 from core.findings.claims.lehman_layers import CLAIMS as LEHMAN_LAYERS
@@ -15,7 +16,7 @@ from core.findings.claims.privai import CLAIMS as PRIVAI
 from core.findings.claims.privai_attempts import CLAIMS as PRIVAI_ATTEMPTS
 
 CLAIMS: tuple[Claim, ...] = (
-    *(*JAGANNATHA, *JAGANNATHA_RARITY),
+    *(*JAGANNATHA, *JAGANNATHA_NOISE, *JAGANNATHA_RARITY),
     *HOORY,
     *(*PRIVAI, *PRIVAI_ATTEMPTS),
     *(*MIRESHGHALLAH, *MIRESHGHALLAH_ENERGIES, *MIRESHGHALLAH_SAMPLES),

@@ -130,7 +130,7 @@ def show(sweep: Sweep) -> None:
     with st.container(horizontal=True):
         shell.link("report", "Add it to a report", icon=":material/description:")
         shell.link("ledger", "See what was released so far", icon=":material/receipt_long:")
-        if advice.untried(found):
+        if advice.untried(found) and found.run_id and owner.workspace().run(found.run_id).has_model:
             shell.link("membership", "Run a full audit", icon=":material/swords:")
     data_table(found.table, name="limits", label="The same with all digits")
     data_table(found.runs, name="limits-runs", label="Every run separately")
