@@ -17,6 +17,7 @@ from core.corpus.tables import notes_by_patient
 from core.evaluation import registry
 from core.evaluation.guarantee.odds import patients_sentence
 from core.evaluation.report.commands import audit_command
+from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.sweep.limits import Limits
 from core.evaluation.sweep.recommendation import Recommendation, recommend
 from core.evaluation.sweep.sweeps import Sweep
@@ -24,6 +25,7 @@ from core.evaluation.wording import perplexity_name, perplexity_text
 from core.runs.run import Run
 from core.runs.store import Workspace
 
+AUC = "auc_strongest"  # the limit on membership by patient
 SHOWN_ONLY = (
     "The noise came from a public seed, so anyone can subtract it: ε is shown, not promised. Before you release a "
     "model, train it with the same settings and `--secret-noise`."
@@ -47,13 +49,16 @@ def compared_runs(sweep: Sweep, known: Sequence[Sweep]) -> tuple[str, ...]:
     return tuple(sorted(ids))
 
 
-def advise(workspace: Workspace, found: pd.DataFrame, limits: Limits) -> Recommendation:
+def advise(
+    workspace: Workspace, found: pd.DataFrame, limits: Limits, control: Interval | None = None
+) -> Recommendation:
     """`recommend`, with its promise to a patient, how to try more attacks, and what usefulness is compared with.
 
     Args:
         workspace: the folder of runs and cohorts.
         found: the `measures` of the `compared_runs` of a sweep in `workspace`.
         limits: the reader's limits.
+        control: AUC by patient of the loss attack on the public base model, if there is one.
     """
     made = recommend(found, limits)
     sentences = list(made.sentences)
@@ -66,6 +71,8 @@ def advise(workspace: Workspace, found: pd.DataFrame, limits: Limits) -> Recomme
             sentences[1:1] = promised_to_patients(workspace, run, made.runs)
         if untried(made):
             sentences.append(_how_to_audit(run))
+    if control is not None and AUC in limits.risks:
+        sentences.append(_beside_the_public_model(control))
     plain = found.loc[found["epsilon"] == math.inf, "run_id"].unique()
     sentences += overfitted(workspace.run(plain[0])) if len(plain) else []
     return replace(made, sentences=tuple(sentences))
@@ -92,6 +99,15 @@ def untried(made: Recommendation) -> bool:
     rows = made.table[(made.table["unit"] == made.unit) & (made.table["epsilon"] == made.epsilon)]
     judged = rows[rows["measure"].isin(registry.limits("strongest"))]
     return len(judged) > 0 and int(judged["attacks"].max()) <= 1
+
+
+def _beside_the_public_model(control: Interval) -> str:
+    """The AUC that the two groups of patients have without any training, which may be below 0.5."""
+    value, low, high = (registry.measure_text(AUC, end) for end in (control.value, control.low, control.high))
+    return (
+        f"The public model, which read none of these notes, has {registry.measure_name(AUC)} {value} ({low} to {high}) "
+        "by the loss attack: the groups differ by that much without any training."
+    )
 
 
 def _how_to_audit(run: Run) -> str:

@@ -8,6 +8,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.evaluation import registry
 from core.evaluation.figures.limited import UTILITY
+from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.sweep import advice
 from core.evaluation.sweep import limits as lim
 from core.evaluation.sweep.limit_measures import costs, measures
@@ -36,6 +37,18 @@ def measures_of(root: str, run_ids: tuple[str, ...], audited: tuple[float, ...])
 def costs_of(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
     """Costs of the trainings."""
     return costs([owner.workspace().run(run_id) for run_id in run_ids])
+
+
+@resources.cached_data(max_entries=20, show_spinner=False)
+def control_of(root: str, base_id: str) -> Interval | None:
+    """AUC by patient of the loss attack on a public base model; None if it is not there."""
+    from core.evaluation.membership.of_run import strongest_on  # imports scipy
+
+    try:
+        found = strongest_on(owner.workspace().run(base_id), None, "auc")
+    except (RunNotFound, RunBroken):
+        return None
+    return None if found is None else found.interval
 
 
 def limits() -> lim.Limits | None:
@@ -97,7 +110,8 @@ def recommended() -> Recommendation | None:
 def _advise(run_ids: tuple[str, ...], wanted: lim.Limits) -> Recommendation:
     workspace = owner.workspace()
     ended = tuple(one.finished for run_id in run_ids for one in workspace.audit(run_id).outcomes().values())
-    return advice.advise(workspace, measures_of(str(workspace.root), run_ids, ended), wanted)
+    found, base = measures_of(str(workspace.root), run_ids, ended), workspace.run(run_ids[0]).spec.base_spec()
+    return advice.advise(workspace, found, wanted, control_of(str(workspace.root), base.run_id))
 
 
 def show(sweep: Sweep) -> None:

@@ -9,7 +9,11 @@ import pytest
 
 from core.corpus.tables import notes_by_patient
 from core.evaluation.guarantee.odds import patients_sentence
+from core.evaluation.stats.bootstrap import Interval
+from core.evaluation.sweep import advice
 from core.evaluation.sweep.advice import promised_to_patients
+from core.evaluation.sweep.limits import Limits
+from core.evaluation.sweep.recommendation import Recommendation
 from core.runs.ledger.totals import most_notes
 from core.runs.store import DEMO, Workspace
 
@@ -37,3 +41,12 @@ def test_the_typical_patient_of_a_cohort_with_many_canaries_is_a_member(shipped:
     assert (len(members), members.median(), members.max()) == (301, 8, 37)
     told, _ = promised_to_patients(shipped, run, pd.DataFrame({"unit": ["note", ""]}))
     assert patients_sentence(run.privacy, 8, 37) in told and "notes (8) gets ε = 119," in told
+
+
+def test_a_limit_on_membership_has_the_public_model_beside_it(shipped: Workspace, monkeypatch):
+    """Groups that differ by themselves have an AUC below 0.5 there: a limit of 0.6 is then met too easily."""
+    monkeypatch.setattr(advice, "recommend", lambda found, limits: Recommendation(limits, None, None, found, found, ()))
+    empty, control = pd.DataFrame({"epsilon": [], "run_id": []}), Interval(0.434, 0.373, 0.49)
+    (told,) = advice.advise(shipped, empty, Limits({"auc_strongest": 0.6}, 0.25, ""), control).sentences
+    assert told.startswith("The public model, which read none of these notes, has membership AUC 0.43 (0.37 to 0.49)")
+    assert advice.advise(shipped, empty, Limits({"full_name_patients_excess": 0.1}, 0.25, ""), control).sentences == ()
