@@ -198,7 +198,7 @@ def facts(subject: Subject, cohort: Mapping[str, Any], promised: Mapping[str, An
         ("membership_patient", "Strongest attack, by patient", _membership(subject, "strongest", "patient"), "attacks"),
         ("membership_note", "Strongest attack, by note", _membership(subject, "strongest_note", "note"), "attacks"),
         ("written", "Whose identifiers did it write?", _written(subject), "attacks"),
-        ("audit", "Does the guarantee hold?", _audit(subject), "bounds"),
+        ("audit", "Does an attack contradict ε?", _audit(subject), "bounds"),
         ("released", "What else was released?", " ".join(promised["sentences"][:3]), "ledger"),
         ("useful", "Is it useful?", _useful(subject), "attacks"),
     ]

@@ -33,7 +33,7 @@ def test_the_verdict_stands_before_the_tables_and_the_link_keeps_the_choice(data
     assert app.selectbox(key="report_about").value == smoke_specs["dp"].run_id, "the private model is decided about"
     assert "Not for release: its noise can be generated again" in said(app)
     facts = next(table.value for table in app.table if "fact" in table.value).set_index("question")["fact"]
-    assert len(facts) == 10 and "Attacks on the finished model prove" in facts["**Does the guarantee hold?**"]
+    assert len(facts) == 10 and "Attacks on the finished model prove" in facts["**Does an attack contradict ε?**"]
     assert "Attacks and controls" not in [expander.label for expander in app.expander], "the annex is behind a switch"
     app.toggle(key="report_annex").set_value(True).run()
     text = said(app)
