@@ -47,7 +47,8 @@ RESTS_ON_A_KEY = (
     "random bits, and it was destroyed when training ended."
 )
 FLOATING_POINT = (
-    "The noise consists of ordinary floating-point numbers: an attack on their rounding (Mironov 2012) is not prevented."
+    "The noise consists of ordinary floating-point numbers: an attack on their rounding (Mironov 2012) is not "
+    "prevented."
 )
 LIMITS = (
     "An attack that finds nothing proves nothing: others may find more. Only the guarantee covers all attacks.",
