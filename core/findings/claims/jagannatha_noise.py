@@ -41,7 +41,7 @@ CLAIMS = (
         says="For σ from 2 down to 0.01 the leakage is negligible, although ε is enormous at σ = 0.01.",
         figure="under 1 % PL at σ ∈ {2, 1, .1, .01}",
         place="§5.2; §6",
-        quantity=f"{PL} at each σ of the paper, notes by the loss attack",
+        quantity=f"{PL} at each of these σ on three seeds, notes by the loss attack",
         unit="points",
         measure=_by_sigma,
         rule=Below(0.01),
