@@ -14,6 +14,7 @@ from core.cli.import_notes import new_folder, write_imported
 from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
 from core.cli.settings import corpus_spec, model_spec, risk_limit
 from core.cli.training import Accused, Catches, RightGuesses
+from core.common.formatting import accounted_text
 from core.spec import CLINICAL, CorpusSpec, RiskLimit
 
 DEFAULTS = {"device": "cpu", "shape": "tiny"}  # what benchmarks without these options run with
@@ -175,7 +176,8 @@ def account(
             sigma = gaussian.noise_multiplier(target_epsilon=epsilon, **given)
         value, by = gaussian.epsilon_with_method(noise_multiplier=sigma, **given)
         text = (
-            f"ε = {value:.6g} at δ = {delta:g} (σ = {sigma:.6g}, q = {sample_rate:g}, {steps} steps; accountant {by})"
+            f"ε = {accounted_text(value)} at δ = {delta:g} (σ = {sigma:.6g}, q = {sample_rate:g}, {steps} steps; "
+            f"accountant {by})"
         )
         if by != accountant:
             text += f"\n{accountant} has no finite answer here, so {by} was used."
@@ -194,23 +196,24 @@ def account(
             )
             chosen = chosen_epsilon(one, best_of, shape=best_of_shape)
             data |= {"best_of": best_of, "best_of_shape": best_of_shape, "best_of_epsilon": chosen}
-            text += f"\nε = {chosen:.6g} for the best of {best_of:g} expected trainings (η = {best_of_shape:g}; RDP)"
+            best = f"for the best of {best_of:g} expected trainings (η = {best_of_shape:g}; RDP)"
+            text += f"\nε = {accounted_text(chosen)} {best}"
         answer(data, text, as_json=as_json)
 
 
 def _account_by_risk(limit: RiskLimit, *, sample_rate: float, steps: int, delta: float, as_json: bool) -> None:
     """Print the noise that holds a limit on the attacker, and what follows from it."""
     from core.evaluation.guarantee.consequences import consequences
-    from core.evaluation.wording import percent, percent_up
+    from core.evaluation.wording import percent, percent_up, right_of_100
 
     found = consequences(limit, sample_rate=sample_rate, steps=steps, delta=delta)
     lines = [
         f"σ = {found.sigma:g} (q = {sample_rate:g}, {steps} steps): {limit.label}",
-        f"ε = {found.epsilon:.6g} at δ = {delta:g}",
+        f"ε = {accounted_text(found.epsilon)} at δ = {delta:g}",
         f"μ = {found.mu:.4g} (Gaussian DP, for error rates of at least 0.1 %)",
         f"by way of (ε, δ): ε = {found.usual_epsilon:.4g} and σ = {found.usual_sigma:.5g}, "
         f"so this is {percent(found.less_noise)} less noise",
-        f"of 100 guesses at even odds at most {100 * found.right:.1f} are right",
+        f"of 100 guesses at even odds at most {right_of_100(found.right)} are right",
         "accused by mistake → caught at most",
         *(f"  {percent(a):>8} → {percent_up(c)}" for a, c in found.points()),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import ROUND_CEILING, Context
 
 REPRODUCIBLE = "reproducible: ε is shown, not promised"  # shown for every private run whose noise has a public seed
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -38,6 +39,14 @@ def setting_text(epsilon: float) -> str:
 def promised_text(epsilon: float) -> str:
     """A guaranteed ε with three digits, rounded up: `8` for 7.997, `10.1` for 10.04, `1,235` for 1234.5, `2.1e+12`."""
     return _three_digits(epsilon, lambda value: math.ceil(value - 1e-6))
+
+
+def accounted_text(epsilon: float) -> str:
+    """A guaranteed ε with six digits, rounded up, where it is computed with: `7.98659` for 7.986581, `8`; `inf`."""
+    if not math.isfinite(epsilon):
+        return f"{epsilon:g}"
+    six = Context(prec=6, rounding=ROUND_CEILING)
+    return f"{float(six.create_decimal(repr(float(epsilon)))):.6g}"
 
 
 def proved_text(epsilon: float) -> str:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.common.formatting import computed_text, delta_text, limit_text, promised_text, proved_text
+from core.common.formatting import accounted_text, computed_text, delta_text, limit_text, promised_text, proved_text
 from core.evaluation.registry import explain
 from core.evaluation.wording import (
     at_most_text,
@@ -220,3 +220,8 @@ def test_numbers_are_written_plainly(call, text):
 def test_a_limit_is_never_told_too_low():
     assert at_most_text(0.69361) == "at most 69.37\u00a0%" and at_most_text(0.75) == "at most 75\u00a0%"
     assert at_most_text(1.0) == "no limit"
+
+
+def test_an_epsilon_to_compute_with_is_rounded_up_in_its_sixth_digit():
+    found = [accounted_text(value) for value in (7.986581, 7.98658, 8.0, 0.0626281, 1234567.0, 0.0, math.inf)]
+    assert found == ["7.98659", "7.98658", "8", "0.0626281", "1.23457e+06", "0", "inf"]

@@ -32,8 +32,8 @@ class Models(NamedTuple):
         """The same with only those seeds that each of the three was trained with, so that they can be subtracted."""
         groups = (self.private, self.noiseless, self.plain)
         common = set.intersection(*({run.spec.training.seed for run in runs} for runs in groups))
-        kept = [[run for run in runs if run.spec.training.seed in common] for runs in groups]
-        return Models(*kept, self.base)
+        private, noiseless, plain = ([run for run in runs if run.spec.training.seed in common] for runs in groups)
+        return Models(private, noiseless, plain, self.base)
 
 
 def trained_at(sweep: Sweep, epsilon: float) -> list[Run]:
