@@ -1,8 +1,12 @@
-"""`python -m core.jobs.import_task FOLDER`: checks uploaded notes, in a separate process.
+"""What reads uploaded notes, in a separate process: a small file can expand until the memory is full.
 
-Standard input has one line of JSON with what to import and how. When it is closed, the parent process is gone, and this
-process ends and removes what it wrote. FOLDER regularly gets a `progress.json`, and at the end either `cohort/` with
-`seen.json` (`core.corpus.importing.importer.Seen`), or `failed.json` with a sentence.
+`python -m core.jobs.import_task FOLDER` checks them. Standard input has one line of JSON with what to import and how.
+When it is closed, the parent process is gone, and this process ends and removes what it wrote. FOLDER regularly gets a
+`progress.json`, and at the end either `cohort/` with `seen.json` (`core.corpus.importing.importer.Seen`), or
+`failed.json` with a sentence.
+
+`python -m core.jobs.import_task first-rows` reads a path from standard input and prints the first rows of that file as
+JSON, `{"columns": {name: cells}}`, or `{"message": sentence}`. It may use `MOST_MEMORY` bytes.
 """
 
 from __future__ import annotations
@@ -19,11 +23,15 @@ from pathlib import Path
 from typing import Any
 
 from core.common.files import PRIVATE_FOLDER, replace_text
+from core.corpus.importing.files import head
 from core.corpus.importing.importer import import_notes
 from core.corpus.importing.note_tables import Progress
 from core.runs.store import full_disk_as_sentence
 
 COHORT, SEEN_FILE, PROGRESS_FILE, FAILED_FILE = "cohort", "seen.json", "progress.json", "failed.json"
+FIRST_ROWS = "first-rows"
+MOST_MEMORY = 4 * 2**30  # of the address space, libraries included, for reading first rows
+MOST_SHOWN = 300  # characters of a cell among the first rows
 TELL_SECONDS = 0.25
 NICE = 5  # pages that users are viewing have priority
 NO_MEMORY = "The check ran out of memory and was ended. Upload part of the notes, or use a computer with more memory."
@@ -45,6 +53,21 @@ def check(folder: Path, path: str, options: dict[str, Any]) -> None:
     except Exception as error:
         log.exception("a check of notes failed")
         _fail(folder, f"The check stopped because of an unexpected error ({type(error).__name__}); see the log.")
+
+
+def first_rows(path: str) -> dict[str, Any]:
+    """The first rows of a file, with cells cut to what is shown, or a sentence. Never raises."""
+    try:
+        found = head(Path(path)).map(_cut)
+        return {"columns": {name: found[name].tolist() for name in found}}
+    except MemoryError:
+        return {"message": f"{Path(path).name}: its first rows need more memory than a file of notes should."}
+    except (ValueError, OSError) as error:
+        return {"message": str(error)}
+
+
+def _cut(cell: str) -> str:
+    return cell if len(cell) <= MOST_SHOWN else f"{cell[:MOST_SHOWN]} …"
 
 
 def _fail(folder: Path, message: str) -> None:
@@ -81,7 +104,18 @@ def _lower_priority() -> None:
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
-if __name__ == "__main__":
+def _limit_memory() -> None:
+    with contextlib.suppress(ImportError, ValueError):  # no such limit on other systems
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+
+
+if __name__ == "__main__" and sys.argv[1:] == [FIRST_ROWS]:
+    _lower_priority()
+    _limit_memory()
+    print(json.dumps(first_rows(sys.stdin.readline().removesuffix("\n"))))
+elif __name__ == "__main__":
     place = Path(sys.argv[1])
     asked = json.loads(sys.stdin.readline())
     threading.Thread(target=_end_with_parent, args=(place,), daemon=True).start()

@@ -19,11 +19,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import pandas as pd
+
+from core.corpus.importing.files import BadNotes
 from core.corpus.importing.importer import STAGES, Seen
-from core.jobs.import_task import COHORT, FAILED_FILE, NO_MEMORY, PROGRESS_FILE, SEEN_FILE
+from core.jobs.import_task import COHORT, FAILED_FILE, FIRST_ROWS, NO_MEMORY, PROGRESS_FILE, SEEN_FILE
 from core.runs.uploads.scratch import Scratch
 
 ROOT = Path(__file__).resolve().parents[2]
+COMMAND = [sys.executable, "-m", "core.jobs.import_task"]
+PREVIEW_SECONDS = 60
 AT_ONCE = 2  # number of checks that run at the same time; the others wait
 MOST_SECONDS = 20 * 60.0  # a check that runs longer is ended, so that it does not keep others waiting for ever
 LOOK_SECONDS = 0.2
@@ -106,12 +111,11 @@ class Check:
                 self.fail(f"The check could not be started ({error}).")
 
     def _started(self) -> subprocess.Popen:
-        path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
         process = subprocess.Popen(  # noqa: S603 — a module of this program
-            [sys.executable, "-m", "core.jobs.import_task", str(self._folder.path)],
+            [*COMMAND, str(self._folder.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+            env=_environment(),
             start_new_session=True,  # Ctrl-C is for the server, which ends this process
             text=True,
         )
@@ -195,6 +199,32 @@ class Checks:
 
 
 CHECKS = Checks()  # the one of this process
+
+
+def first_rows(path: Path) -> pd.DataFrame:
+    """The first rows of a file from a user, as text, read in a process of its own with little memory and time.
+
+    Raises:
+        BadNotes: as `core.corpus.importing.files.head`, or if the rows need too much of either.
+    """
+    asked = [*COMMAND, FIRST_ROWS]
+    try:
+        ended = subprocess.run(  # noqa: S603 — a module of this program
+            asked, input=f"{path}\n", capture_output=True, text=True, timeout=PREVIEW_SECONDS, env=_environment()
+        )
+        told = json.loads(ended.stdout)
+    except subprocess.TimeoutExpired:
+        raise BadNotes(f"{path.name}: its first rows could not be read within {PREVIEW_SECONDS} seconds.") from None
+    except ValueError:  # it was killed
+        raise BadNotes(f"{path.name}: its first rows could not be read. Is it a table of notes?") from None
+    if "message" in told:
+        raise BadNotes(told["message"])
+    return pd.DataFrame(told["columns"])
+
+
+def _environment() -> dict[str, str]:
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def _too_long(seconds: float) -> str:

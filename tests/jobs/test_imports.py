@@ -10,8 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from core.corpus.importing.files import BadNotes
 from core.corpus.importing.importer import STAGES, import_notes
 from core.corpus.synthetic.hospital import build
 from core.corpus.tables import Corpus
@@ -247,3 +250,29 @@ def test_a_fault_after_the_end_does_not_undo_it(tmp_path: Path) -> None:
     check.end()
     check.fail("Too late.")
     assert (check.state, check.message) == ("ended", "")
+
+
+def test_first_rows_are_read_elsewhere(tmp_path):
+    path = tmp_path / "ward.csv"
+    path.write_text(f"patient,note\n1,{'x' * 400}\n2,world\n")
+    found = imports.first_rows(path)
+    assert found["patient"].tolist() == ["1", "2"] and found["note"].tolist() == [f"{'x' * 300} …", "world"]
+    path.write_text("patient,note\n")
+    with pytest.raises(BadNotes, match="nothing to read"):
+        imports.first_rows(path)
+
+
+def test_a_small_file_that_expands_without_end_ends_the_other_process_alone(tmp_path):
+    """A column of Parquet may repeat one value: 3 kB become 7.5 GB in the first batch."""
+    path = tmp_path / "bomb.parquet"
+    values = pa.DictionaryArray.from_arrays(pa.array([0] * 250, pa.int32()), pa.array(["a" * 30_000_000]))
+    pq.write_table(pa.table({"note": values}), path, compression="zstd")
+    assert path.stat().st_size < 10_000
+    with pytest.raises(BadNotes, match=r"bomb\.parquet: its first rows need more memory"):
+        imports.first_rows(path)
+
+
+def test_first_rows_that_take_too_long_are_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(imports, "PREVIEW_SECONDS", 0.01)
+    with pytest.raises(BadNotes, match="could not be read within"):
+        imports.first_rows(tmp_path / "ward.csv")

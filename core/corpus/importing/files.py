@@ -89,7 +89,10 @@ def chunks(
 
 
 def head(path: Path, rows: int = 5) -> pd.DataFrame:
-    """The first rows with every column, as text, for a preview. Raises BadNotes as `chunks` does."""
+    """The first rows with every column, as text, for a preview. Raises BadNotes as `chunks` does.
+
+    A hostile file can need any amount of memory: of one from a user ask `core.jobs.imports.first_rows`.
+    """
     names = list(dict.fromkeys(header(path)))
     for cells in chunks(path, names):
         return pd.DataFrame(cells.columns).head(rows)
@@ -160,6 +163,8 @@ def _parquet_chunks(path: Path, names: list[str], most_bytes: int, progress: Rea
             row += batch.num_rows
             if progress is not None:
                 progress(row - 2, file.metadata.num_rows)
+    except pa.ArrowMemoryError:  # an ArrowException, too, but nothing is wrong with the file's form
+        raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise BadNotes(
             f"{path.name}, near row {row}: the file is damaged or its text is not UTF-8 ({error})."

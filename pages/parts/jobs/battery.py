@@ -43,7 +43,7 @@ def _not_possible(name: str, run: Run) -> None:
             why.setdefault(one.message, []).append(one.attack)
     for message, attacks in why.items():
         reason = message[:1].upper() + message[1:].rstrip(".")
-        st.caption(f"Not possible on the cohort of “{name}”: {', '.join(attacks)}. {reason}.")
+        st.caption(f"Not possible on the cohort of “{name}”: {', '.join(attacks)}. {literal(reason, 600)}.")
 
 
 def _one(name: str, run: Run) -> None:
@@ -80,7 +80,7 @@ def _show_audit(name: str, run: Run, job: Job | None) -> None:
         return
     st.markdown(_status_text(name, run))
     if job is not None and job.state in ("failed", "interrupted", "cancelled"):
-        st.caption(f"The last audit was {job.state}. {job.message if job.state == 'failed' else ''}")
+        st.caption(f"The last audit was {job.state}. {literal(job.message, 600) if job.state == 'failed' else ''}")
     label, help_text = (LABEL, HOW_LONG) if open_attacks(run, owner.workspace()) else (FIGURES, None)
     options = {"help": help_text} | viewer.locked("audit")
     if st.button(label, key=f"battery-{run.id}", icon=":material/swords:", **options):
@@ -91,7 +91,9 @@ def _status_text(name: str, run: Run) -> str:
     """How many attacks of the full audit were run, and which failed, in a sentence or two."""
     every, left = chosen_attacks(run, None), open_attacks(run, owner.workspace())
     outcomes = owner.workspace().audit(run.id).outcomes()
-    failed = [f"{one.name} ({outcomes[one.name].message})" for one in left if _failed(outcomes.get(one.name))]
+    failed = [
+        f"{one.name} ({literal(outcomes[one.name].message, 600)})" for one in left if _failed(outcomes.get(one.name))
+    ]
     if len(left) == len(every) and not failed:
         return f"“{name}” has had only the quick audit. The full audit has {len(every)} attacks and takes some minutes."
     if not left:

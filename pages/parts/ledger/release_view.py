@@ -17,12 +17,16 @@ from pages.parts.access import viewer
 from pages.parts.common import shell
 from pages.parts.ledger import choice_form
 from pages.parts.pickers import run_picker
-from pages.parts.session import owner, resources
+from pages.parts.session import instructor, owner, resources
 
 if TYPE_CHECKING:
     from core.runs.ledger.entries import Ledger, Release
     from core.runs.ledger.release_effect import Effect
 
+OF_A_CLASS = (
+    "In a class only the instructor records a release, since nobody can undo it. The instructor's key is asked for on "
+    "the Train page."
+)
 DRAFT = "release_draft"  # in the session: the entry that is shown, as JSON
 MOVED = "release_moved"  # in the session: what changed between showing and confirming, a sentence
 ENTRY = "The ledger has a new entry since these totals were shown."
@@ -166,9 +170,8 @@ def _confirm(ledger: Ledger, draft: Release, delta: float, budget: float) -> Non
                 "I agree to these totals, and I know that this cannot be undone.", key=f"release_sure_{shown}"
             )
             with st.container(horizontal=True):
-                agreed = st.form_submit_button(
-                    "Record the release", icon=":material/send:", type="primary", **viewer.locked("release")
-                )
+                locked = viewer.locked("release") if instructor.leads() else {"disabled": True, "help": OF_A_CLASS}
+                agreed = st.form_submit_button("Record the release", icon=":material/send:", type="primary", **locked)
                 back = st.form_submit_button("Back", icon=":material/arrow_back:")
     if back:
         del st.session_state[DRAFT]
@@ -185,6 +188,8 @@ def _confirm(ledger: Ledger, draft: Release, delta: float, budget: float) -> Non
         return
     try:
         viewer.require("release")
+        if not instructor.leads():
+            raise ValueError(OF_A_CLASS)
         release = ledger.enter(draft)
     except LedgerChanged:
         st.rerun()  # the entry is drafted again and has to be confirmed again

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -155,7 +156,7 @@ def overlap(found: Overlap, order: Sequence[str]) -> go.Figure:
             z=[table[attack].astype(int) for attack in order],
             x=list(range(1, len(table) + 1)),
             y=names,
-            customdata=[table.index.tolist()] * len(order),
+            customdata=[[html.escape(str(one)) for one in table.index]] * len(order),
             colorscale=[[0, band_colour(colour)], [1, colour]],
             zmin=0,
             zmax=1,

@@ -270,7 +270,7 @@ def _notes(choice: Choice, patient_id: str) -> None:
             if warm:
                 tokens = patient_heat.gains(str(choice.run.folder), note.note_id, note.text, choice.run)
                 st.html(patient_heat.heat_html(note.text, tokens))
-                st.caption(patient_heat.summary(note.text, tokens))
+                st.caption(literal(patient_heat.summary(note.text, tokens), 600))
             else:
                 st.html(fields_html(note.text, note.phi_spans))
     csv_button(notes, name=f"notes-of-{patient_id}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from core.jobs.limits import Refused, User, in_words
+from core.jobs.limits import Limits, Refused, User, in_words
 from pages.parts.access import viewer
 from pages.parts.session import owner
 
@@ -24,6 +24,12 @@ def user() -> User:
 def instructs(engine: Engine) -> bool:
     """Whether the instructor's key was entered in this session of a class, or the viewer's role is an instructor's."""
     return engine.limits.in_class and engine.limits.instructs(user())
+
+
+def leads() -> bool:
+    """Whether the session may do what a class leaves to its instructor: outside a class, everybody may."""
+    limits = Limits.of()
+    return not limits.in_class or limits.instructs(user())
 
 
 def panel(engine: Engine) -> None:

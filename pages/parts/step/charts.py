@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ def lengths(step: StepGradients, norm: float, chosen: np.ndarray, one: int, unit
     """A bar for each unit in the sum, longest first: what clipping keeps and what it cuts off."""
     order = np.flatnonzero(chosen)[np.argsort(-step.norms[chosen], kind="stable")]
     kept = np.minimum(step.norms[order], norm)
-    names = [f"{step.notes[row]}, patient {step.patients[row]}" for row in order]
+    names = [html.escape(f"{step.notes[row]}, patient {step.patients[row]}") for row in order]
     hover = "%{customdata}: length %{text}<extra></extra>"
     text = [f"{length:.2f}" for length in step.norms[order]]
     places = list(range(1, len(order) + 1))

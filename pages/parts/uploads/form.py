@@ -7,11 +7,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 
-from core.corpus.importing.files import BadNotes, head, short
+from core.corpus.importing.files import BadNotes, short
 from core.corpus.importing.memory import TAGGER, free_memory, memory_needed
 from core.corpus.importing.note_tables import COLUMNS, guess_columns
+from core.jobs.imports import first_rows
 from core.runs.integrity.disk import error_sentence
 from core.runs.uploads.deletion import keep
 from core.runs.uploads.deletion_codes import Attempts, matches, new_code
@@ -28,13 +30,16 @@ NOBODY_ELSE = (
     "models trained on them. All of it is deleted when you ask for it, {alone}and at the latest {hours:g} hours "
     "after the upload."
 )
+FIRST = "own_first_rows"  # session key of a file's path and its first rows
 CODES = "own_codes"  # deletion codes of this session's uploads, by digest; only their hashes are stored
 WRITE_DOWN = (
     "Write this code down. With it you can delete these notes and their models from any browser, even after this "
     "session has ended. Only its hash is stored, so it cannot be shown to you again."
 )
 _NEW_CODE = "own_new_code"  # the upload whose code was not shown yet
-ATTEMPTS_OF_ONE, ATTEMPTS_OF_ALL = Attempts(5, 60.0), Attempts(100, 60.0)  # wrong deletion codes per minute
+# Wrong deletion codes per minute and session. All sessions together have no limit: they could lock everybody out, and
+# 100 random bits cannot be guessed.
+ATTEMPTS = Attempts(5, 60.0)
 ROLES = {
     "note": "Text of the note",
     "patient": "Patient",
@@ -148,14 +153,19 @@ def _use(asked: check.Asked) -> None:
         st.rerun()
 
 
-def _short(cell: str) -> str:
-    return cell if len(cell) <= 300 else f"{cell[:300]} …"
+def _first_rows(path: Path) -> pd.DataFrame:
+    """The file's first rows, read once a file."""
+    known: tuple[Path, pd.DataFrame] | None = st.session_state.get(FIRST)
+    if known is None or known[0] != path:
+        with st.spinner("Reading the first rows …"):
+            known = st.session_state[FIRST] = path, first_rows(path)
+    return known[1]
 
 
 def _mapped(path: Path) -> dict[str, str]:
     """The first rows, and one select box per role with a guessed column. Returns the chosen column of each role."""
-    first = head(path)
-    st.dataframe(first.map(_short), hide_index=True, alt="The first rows of the file")
+    first = _first_rows(path)
+    st.dataframe(first, hide_index=True, alt="The first rows of the file")
     names = list(first.columns)
     guessed = guess_columns(names)
     chosen: dict[str, str] = {}
@@ -287,15 +297,15 @@ def _ask_for_code(label: str) -> None:
 
 
 def _delete_by(code: str) -> None:
+    if viewer.refused("delete"):
+        return
     who = owner.owner()
-    wait = max(ATTEMPTS_OF_ONE.wait(who), ATTEMPTS_OF_ALL.wait(""))
-    if wait > 0:
+    if (wait := ATTEMPTS.wait(who)) > 0:
         st.error(f"Too many wrong codes. Try again in {math.ceil(wait)} seconds.", icon=":material/timer:")
         return
     found = with_code(resources.every_workspace().root, code)
     if not found:
-        ATTEMPTS_OF_ONE.failed(who)
-        ATTEMPTS_OF_ALL.failed("")
+        ATTEMPTS.failed(who)
         st.error(
             "No upload has this code. Check each letter. If the notes were already deleted, their code is gone too.",
             icon=":material/error:",

@@ -253,3 +253,17 @@ def test_a_run_whose_noise_anybody_can_make_again_is_not_offered(monkeypatch, sm
     assert len(offered) >= 1 and not any("ε = 8" in name for name in offered)
     app.selectbox(key="release_run").set_value(smoke_specs["plain"].run_id)
     assert any("Private runs that cannot be released: 1." in one.value for one in app.caption)
+
+
+def test_in_a_class_only_the_instructor_records_a_release(workspace, smoke_specs, monkeypatch):
+    """A student may look at the effect; the entry would stay for ever, for everybody."""
+    ledger = Ledger.of(workspace, SMOKE)
+    app = preview(opened(), smoke_specs["dp"].run_id, "for the class")
+    monkeypatch.setenv("PHILAB_INSTRUCTOR_KEY", "the-key-of-this-class")  # as a forged click: the button was enabled
+    app = confirm(app)
+    assert ledger.releases() == []
+    (record,) = (button for button in app.button if button.label == "Record the release")
+    assert record.disabled and "only the instructor" in record.help
+    app.session_state["instructor_key"] = "the-key-of-this-class"
+    app = confirm(app.run())
+    assert [one.reason for one in ledger.releases()] == ["for the class"]

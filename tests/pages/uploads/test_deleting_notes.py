@@ -31,8 +31,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture(autouse=True)
 def _fresh_attempts(monkeypatch):
-    monkeypatch.setattr(form, "ATTEMPTS_OF_ONE", Attempts(3, 60.0))
-    monkeypatch.setattr(form, "ATTEMPTS_OF_ALL", Attempts(100, 60.0))
+    monkeypatch.setattr(form, "ATTEMPTS", Attempts(3, 60.0))
 
 
 def shown_code(app: AppTest) -> str:

@@ -84,6 +84,14 @@ def test_notes_of_the_command_line_are_shown_only_where_the_server_says_so(works
     assert seen_by(workspace, "ada").shows(brought.spec)
 
 
+def test_jobs_of_a_deleted_upload_are_nobodys(workspace, made, monkeypatch):
+    """Where a server shows notes of commands, a deleted upload must not pass for one of them: the queue lists jobs."""
+    upload = keep(workspace, made, owner="ada", name="ward 7")
+    monkeypatch.setenv("PHILAB_SHOW_IMPORTED", "1")
+    assert delete(workspace, upload.digest)
+    assert not any(seen_by(workspace, who).shows(upload.spec) for who in ("ada", "bob"))
+
+
 def test_deleting_leaves_nothing_made_from_the_notes(workspace, brought, made, run_on):
     upload = keep(workspace, made, owner="ada", name="ward 7")
     private, public = run_on(brought.spec), run_on(CORPUS_PRESETS["smoke"])
