@@ -75,7 +75,7 @@ def test_a_failed_attack_is_named_and_can_be_tried_again(data, smoke_specs):
         state, why = ("failed", "OSError: no luck") if failed else ("done", "")
         stored.record(Outcome(attack.name, state, 0.0, why, (), attack.version, 1.0), {})
     app = visit("canaries", **link("canaries", run_id))
-    assert "Failed: prefix (OSError: no luck)." in said(app)
+    assert "Failed: prefix (OSError\\: no luck)." in said(app), "as Markdown that shows it as it is"
     assert any(button.label == LABEL for button in app.button)
 
 
