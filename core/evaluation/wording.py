@@ -211,7 +211,7 @@ def leak_sentence(
     found = verdict(low, high, control_low, control_high)
     ending = {
         "exceeds its control": "this is more than chance: the model memorised patients.",
-        "cannot be told from its control": "this cannot be told from chance.",
+        "cannot be told from its control": "this cannot be distinguished from chance.",
         "below its control": "this is less than chance.",
     }[found]
     return (
@@ -234,12 +234,12 @@ def audit_sentence(bound: float, promised: float, ceiling: float) -> str:
         return f"{FROM_MODEL} prove no lower bound on ε above 0 ({most}); {limit}."
     if bound > promised:
         return (
-            f"Alarm: an attack on the finished model proves ε ≥ {proved_text(bound)}, above the "
-            f"{promised_text(promised)} of its accounting ({most}). There is a bug, or the guarantee is broken."
+            f"Alarm: an attack on the finished model proves ε ≥ {proved_text(bound)}, above "
+            f"ε = {promised_text(promised)} of its accounting ({most}). There is a bug, or the guarantee is broken."
         )
     return (
-        f"{FROM_MODEL} prove ε ≥ {proved_text(bound)} ({most}), which is within the {promised_text(promised)} of its "
-        "accounting."
+        f"{FROM_MODEL} prove ε ≥ {proved_text(bound)} ({most}), which is within ε = {promised_text(promised)} "
+        "of its accounting."
     )
 
 

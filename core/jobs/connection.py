@@ -165,11 +165,11 @@ class Connection:
             start_new_session=True,  # Ctrl-C in the terminal is for the server, which ends the cluster in order
         )
         assert self._process.stdout is not None  # a pipe
-        told, _, _ = select.select([self._process.stdout], [], [], CLUSTER_SECONDS)
-        line = self._process.stdout.readline() if told else b""  # it writes its one line at once, or nothing
+        answered, _, _ = select.select([self._process.stdout], [], [], CLUSTER_SECONDS)
+        line = self._process.stdout.readline() if answered else b""  # it writes its one line at once, or nothing
         if not line:
             self._end_cluster()
-            within = "" if told else f" within {CLUSTER_SECONDS} s"
+            within = "" if answered else f" within {CLUSTER_SECONDS} s"
             raise EngineFailed(f"The job engine could not start its worker process{within}; the server's log says why.")
         connection = json.loads(line)
         certificate, key = connection["certificate"], connection["key"]

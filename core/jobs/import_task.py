@@ -5,8 +5,8 @@ When it is closed, the parent process is gone, and this process ends and removes
 `progress.json`, and at the end either `cohort/` with `seen.json` (`core.corpus.importing.importer.Seen`), or
 `failed.json` with a sentence.
 
-`python -m core.jobs.import_task first-rows` reads a path from standard input and prints the first rows of that file as
-JSON, `{"columns": {name: cells}}`, or `{"message": sentence}`. It may use `MOST_MEMORY` bytes.
+`python -m core.jobs.import_task first-rows` reads a path, a JSON string, from standard input. It prints the first rows
+of that file as JSON, `{"columns": {name: cells}}`, or `{"message": sentence}`, and may use `MOST_MEMORY` bytes.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _limit_memory() -> None:
 if __name__ == "__main__" and sys.argv[1:] == [FIRST_ROWS]:
     _lower_priority()
     _limit_memory()
-    print(json.dumps(first_rows(sys.stdin.readline().removesuffix("\n"))))
+    print(json.dumps(first_rows(json.loads(sys.stdin.readline()))))
 elif __name__ == "__main__":
     place = Path(sys.argv[1])
     asked = json.loads(sys.stdin.readline())

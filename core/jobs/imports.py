@@ -202,24 +202,27 @@ CHECKS = Checks()  # the one of this process
 
 
 def first_rows(path: Path) -> pd.DataFrame:
-    """The first rows of a file from a user, as text, read in a process of its own with little memory and time.
+    """The first rows of a user's file, as text, read in a separate process with limited memory and time.
 
     Raises:
         BadNotes: as `core.corpus.importing.files.head`, or if the rows need too much of either.
     """
-    asked = [*COMMAND, FIRST_ROWS]
     try:
         ended = subprocess.run(  # noqa: S603 — a module of this program
-            asked, input=f"{path}\n", capture_output=True, text=True, timeout=PREVIEW_SECONDS, env=_environment()
+            [*COMMAND, FIRST_ROWS],
+            input=json.dumps(str(path)).encode(),  # not an argument: process lists must not show the path
+            capture_output=True,
+            timeout=PREVIEW_SECONDS,
+            env=_environment(),
         )
-        told = json.loads(ended.stdout)
+        found = json.loads(ended.stdout)
     except subprocess.TimeoutExpired:
         raise BadNotes(f"{path.name}: its first rows could not be read within {PREVIEW_SECONDS} seconds.") from None
     except ValueError:  # it was killed
         raise BadNotes(f"{path.name}: its first rows could not be read. Is it a table of notes?") from None
-    if "message" in told:
-        raise BadNotes(told["message"])
-    return pd.DataFrame(told["columns"])
+    if "message" in found:
+        raise BadNotes(found["message"])
+    return pd.DataFrame(found["columns"])
 
 
 def _environment() -> dict[str, str]:

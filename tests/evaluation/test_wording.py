@@ -84,7 +84,7 @@ def test_leak_sentences():
     found = leak_sentence(0.1, 0.07, 0.14, 0.008, 0.001, 0.04)
     assert found.startswith("10\u00a0% (95\u00a0% interval 7.0\u00a0% to 14\u00a0%) against 0.80\u00a0%")
     assert "memorised patients" in found
-    assert "this cannot be told from chance" in leak_sentence(0.01, 0.0, 0.03, 0.008, 0.001, 0.04)
+    assert "this cannot be distinguished from chance" in leak_sentence(0.01, 0.0, 0.03, 0.008, 0.001, 0.04)
 
 
 def test_a_limit_is_rounded_up_and_never_to_all():
@@ -110,9 +110,9 @@ def test_an_attacker_is_never_right_every_time_by_rounding():
 def test_auc_and_audit_sentences():
     assert "picks the right one 62 times" in auc_sentence(0.62)
     assert audit_sentence(2.0, 1.0, 2.74).startswith(
-        "Alarm: an attack on the finished model proves ε ≥ 2, above the 1 of its accounting ("
+        "Alarm: an attack on the finished model proves ε ≥ 2, above ε = 1 of its accounting ("
     )
-    assert "within the 8 of its accounting" in audit_sentence(0.4, 8.0, 1.3) and "Alarm" not in audit_sentence(
+    assert "within ε = 8 of its accounting" in audit_sentence(0.4, 8.0, 1.3) and "Alarm" not in audit_sentence(
         8.0, 8.0, 9.0
     )
     open_ended = "Without privacy, nothing limits ε. Attacks on the finished model prove"

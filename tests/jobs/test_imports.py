@@ -276,3 +276,10 @@ def test_first_rows_that_take_too_long_are_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(imports, "PREVIEW_SECONDS", 0.01)
     with pytest.raises(BadNotes, match="could not be read within"):
         imports.first_rows(tmp_path / "ward.csv")
+
+
+def test_a_name_of_any_characters_is_passed_on(tmp_path):
+    """A line of plain text would end at the first line break."""
+    path = tmp_path / "wärd \n🩺.csv"
+    path.write_text("patient,note\n1,hello\n", encoding="utf-8")
+    assert imports.first_rows(path)["note"].tolist() == ["hello"]

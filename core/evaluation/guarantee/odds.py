@@ -47,8 +47,8 @@ def mechanism_sentence(mechanisms: Sequence[Mechanism], unit: Unit) -> str:
     """`mechanism_accuracy` as attackers out of 100."""
     right = right_of_100(mechanism_accuracy(mechanisms))
     if right != ALL_RIGHT:
-        told = guesses_sentence(right, unit)
-        return f"By exact accounting of these steps, {told[0].lower()}{told[1:]}"
+        limit = guesses_sentence(right, unit)
+        return f"By exact accounting of these steps, {limit[0].lower()}{limit[1:]}"
     if not has_advantage(mechanisms):
         return (
             "By exact accounting of these steps, no bound could be computed on how many correctly guess "

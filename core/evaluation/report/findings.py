@@ -38,7 +38,7 @@ def finding(run: Run, facts: RunFacts, tables: Mapping[str, pd.DataFrame], most_
     opening = "Guarantee if its noise were secret" if shown else "Guarantee"
     sentences = [f"{opening}: {facts.promise[0].lower()}{facts.promise[1:]}"]
     if shown:
-        sentences.append("The next bounds on an attacker's guesses have the same condition.")
+        sentences.append("The bounds on guesses that follow hold under the same condition.")
     if held is not None:
         assert run.privacy is not None  # a run with a guarantee is private
         sentences += [

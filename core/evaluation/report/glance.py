@@ -152,7 +152,7 @@ def verdict(subject: Subject) -> tuple[str, str]:
     leak, tells = subject.row("controls", metric=LEAK), _recognises(subject)
     leaks = leak is not None and leak["verdict"] == "exceeds its control"
     unmeasured = leak is None or not leak["verdict"]
-    recognised = "An attack can tell what it was trained on from what it never read. " if tells else ""
+    recognised = "An attack can recognise what the model was trained on. " if tells else ""
     found = "It writes identifiers of its patients. " if leaks else recognised
     if subject.run.spec.is_base:
         return "public", "The public base model: it was trained on none of these notes."
@@ -169,7 +169,7 @@ def verdict(subject: Subject) -> tuple[str, str]:
     if leaks:
         return "leaks", "Guaranteed, and yet it writes more identifiers of its patients than of others."
     if tells:
-        said = "Guaranteed, and yet an attack can tell what it was trained on from what it never read."
+        said = "Guaranteed, and yet an attack can recognise what the model was trained on."
         return "recognised", said
     if unmeasured:
         return "guaranteed", "Guaranteed, and no attack that was run contradicts it. What it writes was not measured."

@@ -60,7 +60,7 @@ class Best:
         kind = KIND_NAMES[self.sweep.model.kind]
         limits = "" if math.isnan(self.gain.low) else f" ({interval_text(self.gain.low, self.gain.high)})"
         return (
-            f"Of the models with ε ≤ {setting_text(LARGEST)} that wrote no more full names than by chance, the most "
+            f"Of the models with ε ≤ {setting_text(LARGEST)} and no sign of more full names than by chance, the most "
             f"useful one measured here is {kind} with {notes_text(self.notes)} at ε = "
             f"{setting_text(self.epsilon)} per {self.sweep.privacy.unit}: it keeps {percent(self.gain.value)} of what "
             f"training without privacy gains over its public base model{limits}, and {self.names.sentence()}."

@@ -50,7 +50,7 @@ CLAIMS = (
         differs="The learning rate is that of ε = 8. " + SYNTHETIC,
         why={
             "does not hold": "Leakage grows as the noise falls, and so does usefulness. With σ = 2 and 1 (ε = 1.6 and "
-            "5.1) no leakage can be told from chance; with σ = 0.1 and 0.01 (ε = 760 and 76,000) it can."
+            "5.1) leakage cannot be distinguished from chance; with σ = 0.1 and 0.01 (ε = 760 and 76,000) it can."
         },
         page="tradeoff",
     ),

@@ -175,7 +175,7 @@ def sees_upload(root: Path, digest: str, viewer: str) -> bool:
     except RecordBroken:
         return False
     if upload is None:
-        there = (root / "corpora" / digest).is_dir()  # else it was deleted, and nobody's jobs may tell of it
+        there = (root / "corpora" / digest).is_dir()  # else it was deleted, and no list of jobs may show it
         return there and shows_commands_notes() and not is_orphan(root, digest)
     return upload.owner == viewer and not upload.leaving
 

@@ -215,8 +215,7 @@ def risk_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
         old, calibrated = (risk_sums(scores, version) for version in (OLD, CALIBRATED))
         guess.show_answer(
             answer,
-            f"{_order(list(chosen))}the published score, without controls: {old}. Every part minus its control: "
-            f"{calibrated}.",
+            f"The published score, without controls, is {old}. With each control subtracted, it is {calibrated}.",
         )
     else:
         st.info(
@@ -237,16 +236,10 @@ def parts_of(table: pd.DataFrame) -> frozenset[tuple[str, str]]:
     return frozenset(zip(parts["version"], parts["part"], strict=True))
 
 
-def _order(names: list[str]) -> str:
-    """`From “A” to “B”, ` for scores told in this order."""
-    first, last = (literal(name) for name in (names[0], names[-1]))
-    return f"From “{first}” to “{last}”, " if len(names) > 1 else f"“{first}”: "
-
-
 def risk_sums(scores: dict[str, pd.DataFrame], version: str) -> str:
-    """`0.61 → 0.22`: one version's score of every run."""
-    rows = [table[(table["version"] == version) & (table["part"] == SCORE)] for table in scores.values()]
-    return " → ".join(score_text(row["value"].iloc[0]) for row in rows)
+    """`0.61 for “A” and 0.22 for “B”`: one version's score of every run."""
+    rows = {name: table[(table["version"] == version) & (table["part"] == SCORE)] for name, table in scores.items()}
+    return " and ".join(f"{score_text(row['value'].iloc[0])} for “{literal(name)}”" for name, row in rows.items())
 
 
 def without(name: str, run: Run, table: pd.DataFrame) -> list[str]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from core.runs.ledger.release_effect import Effect
 
 OF_A_CLASS = (
-    "In a class only the instructor records a release, since nobody can undo it. The instructor's key is asked for on "
+    "In a class, only the instructor can record a release, because it cannot be undone. Instructors enter their key on "
     "the Train page."
 )
 DRAFT = "release_draft"  # in the session: the entry that is shown, as JSON
@@ -56,40 +56,36 @@ def show(ledger: Ledger, runs: Sequence[Run], entered: set[str], *, delta: float
     if not left:
         st.markdown("All runs of this cohort are in the ledger.")
         return
-    entries = _that_count(left)
-    if len(entries) < len(left):
+    offered = _releasable(left)
+    if len(offered) < len(left):
         st.caption(
-            f"Private runs that cannot be released: {len(left) - len(entries):,}. Their noise came from a public seed, "
+            f"Private runs that cannot be released: {len(left) - len(offered):,}. Their noise came from a public seed, "
             "so no ε can be recorded for them. To release a private model, train it with *Secret noise*."
         )
         shell.link("train", "Train a model", icon=":material/model_training:")
-    if not entries:
+    if not offered:
         return
-    names = run_picker.labels(entries)
+    names = run_picker.labels(offered)
     with st.form("release", enter_to_submit=False):
-        chosen = st.selectbox("Model", [run.id for run in entries], format_func=names.__getitem__, key="release_run")
+        chosen = st.selectbox("Model", [run.id for run in offered], format_func=names.__getitem__, key="release_run")
         reason = st.text_input("Who gets it, and what for?", key="release_reason", max_chars=300)
         choice = choice_form.show()
         sent = st.form_submit_button(
             "Show the effect on the totals", icon=":material/calculate:", **viewer.locked("release")
         )
-    if sent and _drafted(ledger, next(run for run in entries if run.id == chosen), reason, choice):
+    if sent and _drafted(ledger, next(run for run in offered if run.id == chosen), reason, choice):
         st.rerun()
 
 
-def _with_entry(runs: Sequence[Run]) -> list[Run]:
-    """The runs that the ledger accepts: all but the private ones whose noise can be generated again."""
-
-    def known(run: Run) -> bool:
-        try:
-            return run.noise_source != "public seed"
-        except RunBroken:
-            return False
-
-    return [run for run in runs if known(run)]
+def _refused(run: Run) -> bool:
+    """Whether the ledger refuses the run: anyone can generate its noise again."""
+    try:
+        return run.noise_source == "public seed"
+    except RunBroken:  # the ledger says what is wrong with it
+        return False
 
 
-_that_count = OfRuns(_with_entry)
+_releasable = OfRuns(lambda runs: [run for run in runs if not _refused(run)])  # a file for each run is read
 
 
 def _drafted(ledger: Ledger, run: Run, reason: str, choice: choice_form.Typed) -> bool:

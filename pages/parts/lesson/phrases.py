@@ -75,7 +75,7 @@ def limits_nothing(figures: Figures, epsilon: float) -> str:
 
 
 def without_noise(figures: Figures, epsilon: float) -> str:
-    """The perplexity of the same training without noise, so that what noise costs is told from what clipping costs."""
+    """The perplexity of the same training without noise: it separates the cost of noise from that of clipping."""
     found = figures.noiseless(PERPLEXITY, epsilon)
     if found is None:
         return ""

@@ -41,8 +41,9 @@ def show(sweep: Sweep, found: Sequence[Sweep], epsilon: float) -> None:
     chart_style.show(figure, key="sizes", alt=" ".join(said.values()))
     st.caption(
         "The gain is that of training without privacy on the same hospital, in bits per character over the public base "
-        "model; that run is overfitted, so 100\u00a0% is a reference and not a goal. Intervals are over training seeds "
-        "on the same held-out patients; other patients would make them wider. Recipes depend on ε and on the size."
+        "model; that run is overfitted, so 100\u00a0% is a reference and not a goal. Intervals are over training "
+        "seeds, all on the same held-out patients, so they leave out the chance of which patients these are. Recipes "
+        "depend on ε and on the size."
     )
     if said:
         with st.expander("What more patients buy at every ε"):

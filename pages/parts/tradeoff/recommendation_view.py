@@ -41,13 +41,10 @@ def costs_of(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
 
 @resources.cached_data(max_entries=20, show_spinner=False)
 def control_of(root: str, base_id: str) -> Interval | None:
-    """AUC by patient of the loss attack on a public base model; None if it is not there."""
+    """AUC by patient of the loss attack on a public base model; None if it cannot be computed."""
     from core.evaluation.membership.of_run import strongest_on  # imports scipy
 
-    try:
-        found = strongest_on(owner.workspace().run(base_id), None, "auc")
-    except (RunNotFound, RunBroken):
-        return None
+    found = strongest_on(owner.workspace().run(base_id), None, "auc")
     return None if found is None else found.interval
 
 
@@ -110,8 +107,9 @@ def recommended() -> Recommendation | None:
 def _advise(run_ids: tuple[str, ...], wanted: lim.Limits) -> Recommendation:
     workspace = owner.workspace()
     ended = tuple(one.finished for run_id in run_ids for one in workspace.audit(run_id).outcomes().values())
-    found, base = measures_of(str(workspace.root), run_ids, ended), workspace.run(run_ids[0]).spec.base_spec()
-    return advice.advise(workspace, found, wanted, control_of(str(workspace.root), base.run_id))
+    root, base = str(workspace.root), workspace.find(workspace.run(run_ids[0]).spec.base_spec())
+    control = None if base is None else control_of(root, base.id)
+    return advice.advise(workspace, measures_of(root, run_ids, ended), wanted, control)
 
 
 def show(sweep: Sweep) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 KINDS = ["csv", "gz", "parquet"]
 _KEPT = "own_files"
+FIRST_ROWS = "own_first_rows"  # session key of a file's path and its first rows
 LABELS_OF = "own_labels-"  # before the digest of a cohort: its labels in this session (pages.parts.cohort.labelling)
 
 
@@ -98,7 +99,8 @@ def _written(files: Sequence[UploadedFile]) -> Scratch:
 
 
 def forget() -> None:
-    """Remove the uploaded files from the disk and from the boxes."""
+    """Remove the uploaded files from the disk, the session and the boxes."""
+    st.session_state.pop(FIRST_ROWS, None)
     for _, scratch in st.session_state.pop(_KEPT, {}).values():
         scratch.cleanup()
         st.session_state[owner.EMPTIED] = st.session_state.get(owner.EMPTIED, 0) + 1

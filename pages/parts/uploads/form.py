@@ -30,7 +30,6 @@ NOBODY_ELSE = (
     "models trained on them. All of it is deleted when you ask for it, {alone}and at the latest {hours:g} hours "
     "after the upload."
 )
-FIRST = "own_first_rows"  # session key of a file's path and its first rows
 CODES = "own_codes"  # deletion codes of this session's uploads, by digest; only their hashes are stored
 WRITE_DOWN = (
     "Write this code down. With it you can delete these notes and their models from any browser, even after this "
@@ -155,10 +154,10 @@ def _use(asked: check.Asked) -> None:
 
 def _first_rows(path: Path) -> pd.DataFrame:
     """The file's first rows, read once a file."""
-    known: tuple[Path, pd.DataFrame] | None = st.session_state.get(FIRST)
+    known: tuple[Path, pd.DataFrame] | None = st.session_state.get(own_files.FIRST_ROWS)
     if known is None or known[0] != path:
         with st.spinner("Reading the first rows …"):
-            known = st.session_state[FIRST] = path, first_rows(path)
+            known = st.session_state[own_files.FIRST_ROWS] = path, first_rows(path)
     return known[1]
 
 

@@ -156,7 +156,7 @@ def test_an_attack_that_beats_coin_and_control_is_in_the_verdict(runs, report):
     private = with_bound(private)
     for low, control, found in ((0.61, 0.6, True), (0.59, 0.6, False), (0.49, 0.4, False), (0.61, math.nan, True)):
         assert (verdict(attacked(private, low, control))[0] == "recognised") is found, (low, control)
-        assert ("can tell what it was trained on" in verdict(attacked(plain, low, control))[1]) is found
+        assert ("can recognise what the model was trained on" in verdict(attacked(plain, low, control))[1]) is found
         by_note = attacked(private, low, control, "strongest_note")
         assert (verdict(by_note)[0] == "recognised") is found, "a guarantee for a note is about notes"
     secrets = attacked(private, 0.4, 0.6)
@@ -166,7 +166,7 @@ def test_an_attack_that_beats_coin_and_control_is_in_the_verdict(runs, report):
     assert verdict(replace(secrets, tables={**secrets.tables, "controls": leaky}))[0] == "recognised"
     public = replace(private, model=dict(private.model) | {"noise_source": "public seed"})
     assert verdict(attacked(public, 0.9, 0.5))[1].startswith(
-        "An attack can tell what it was trained on from what it never read. Not for release"
+        "An attack can recognise what the model was trained on. Not for release"
     )
 
 

@@ -70,7 +70,7 @@ def test_risk_scores_of_different_parts_are_not_compared(audited, monkeypatch, s
 
 def test_risk_scores_of_the_same_parts_are_compared(data, smoke_specs):
     app = opened(view="Risk score", left=smoke_specs["plain"].run_id, right=smoke_specs["dp"].run_id)
-    assert re.search(r"the published score, without controls: \d\.\d\d → \d\.\d\d\.", said(app))
+    assert re.search(r"The published score, without controls, is \d\.\d\d for “.+” and \d\.\d\d for “.+”\.", said(app))
     assert not any("Do not compare" in info.value for info in app.info)
     assert any("“no privacy” has no part" in caption.value for caption in app.caption)
 
