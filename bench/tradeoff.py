@@ -18,7 +18,7 @@ from core.evaluation.summary import RunTables
 from core.evaluation.sweep.tradeoff_table import LARGE, MIDDLE, SMALL, reached, tradeoff_table
 from core.runs.queries import metrics
 from core.runs.store import Workspace
-from core.spec import CORPUS_PRESETS, ModelKind
+from core.spec import CORPUS_PRESETS, ModelKind, RunSpec
 
 NOTES = {"3k": SMALL, "12k": MIDDLE, "48k": LARGE}
 
@@ -41,7 +41,7 @@ def main(json: bool = False) -> None:
 def _measured(workspace: Workspace) -> tuple[dict[int, pd.DataFrame], dict[tuple[str, int], float]]:
     """The metrics of the planned runs by number of notes, and the bits per character of the reference base models."""
     planned = [spec for part in parts() for spec in part.specs]
-    wanted = {spec.run_id for spec in planned if spec.training.clip_norm is None}
+    wanted = {spec.run_id for spec in planned if _of_the_recipe(spec)}
     rows = metrics(workspace)
     rows = rows[rows["run_id"].isin(wanted)]
     corpora = {NOTES[size]: CORPUS_PRESETS[preset].digest() for size, preset in SIZES.items()}
@@ -53,6 +53,16 @@ def _measured(workspace: Workspace) -> tuple[dict[int, pd.DataFrame], dict[tuple
             if bits is not None:
                 found[kind, NOTES[size]] = bits
     return by_size, found
+
+
+def _of_the_recipe(spec: RunSpec) -> bool:
+    """Whether a run is one of the curve over ε: ε per note, on the notes as they are, and no control without noise.
+
+    The plan also has defended runs, a run with ε per patient, and a grid of given σ. Their ε, or their lack of one, is
+    another promise, or another training, under the same number.
+    """
+    usual = spec.defence is None and spec.privacy.unit == "note" and spec.privacy.noise_multiplier is None
+    return usual and spec.training.clip_norm is None
 
 
 def _reference_bits(workspace: Workspace, size: str, kind: ModelKind) -> float | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
 
-from bench.tradeoff import _reference_bits
-from core.demo.plan import reference_spec
+from bench.tradeoff import _of_the_recipe, _reference_bits
+from core.demo.plan import KINDS, SEEDS, SIZES, parts, reference_spec, spec_of
 from core.runs.store import DEMO, Workspace
+from core.spec import CORPUS_PRESETS
 
 
 def test_the_reference_of_an_older_run_is_computed_from_its_tables(tmp_path) -> None:
@@ -24,3 +26,14 @@ def test_the_reference_of_an_older_run_is_computed_from_its_tables(tmp_path) -> 
     found = _reference_bits(workspace, "3k", "gpt2")
     assert found == pytest.approx(nats / math.log(2) / characters)
     assert found == pytest.approx(2.826, abs=5e-4)
+
+
+def test_every_point_of_the_curve_is_one_training_a_seed() -> None:
+    """Scrubbed notes, ε per patient, a σ of the grid and controls share an ε, or the lack of one, with the curve."""
+    planned = [spec for part in parts() for spec in part.specs if spec.training.epochs]
+    for size, kind, epsilon in itertools.product(SIZES, KINDS, (None, 1.0, 8.0)):
+        corpus = CORPUS_PRESETS[SIZES[size]]
+        here = [one for one in planned if one.corpus == corpus and one.model.kind == kind]
+        kept = [one for one in here if one.privacy.target_epsilon == epsilon and _of_the_recipe(one)]
+        assert {one.run_id for one in kept} == {spec_of(size, kind, epsilon, seed).run_id for seed in SEEDS}
+    assert any(one.defence is not None for one in planned)  # what the curve leaves out is planned
