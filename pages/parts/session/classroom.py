@@ -15,7 +15,7 @@ from core.common.database import DatabaseUnusable
 from pages.parts.access import viewer
 from pages.parts.session import resources, seat
 from pages.parts.session.room_values import Answers, Audited, Counts, Lead, Tries, Vote
-from pages.parts.session.rooms import Classroom, RoomGone
+from pages.parts.session.rooms import Classroom, RoomGone, RoomsFull
 
 _ROOM, _HOST, _ROUND, _COUNTED = "class_room", "class_host", "class_round", "class_counted"
 _SINCE, _ON_SCREEN = "class_since", "class_on_screen"
@@ -44,6 +44,8 @@ def _told() -> Iterator[None]:
         yield
     except RoomGone:
         pass
+    except RoomsFull as error:
+        st.toast(str(error), icon=":material/error:", duration="long")
     except DatabaseUnusable as error:
         st.toast(f"The class could not be reached. {error}", icon=":material/error:", duration="long")
 

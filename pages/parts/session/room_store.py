@@ -65,9 +65,9 @@ class Rooms:
     def __init__(self, connection: Connection) -> None:
         self._tables = connection
 
-    def codes(self) -> list[str]:
-        """All rooms, the one that was unused for longest first."""
-        return [code for (code,) in self._tables.execute("SELECT code FROM rooms ORDER BY used")]
+    def last_used(self) -> dict[str, float]:
+        """When each room was last used (seconds since 1970), the one that was unused for longest first."""
+        return dict(self._tables.execute("SELECT code, used FROM rooms ORDER BY used"))
 
     def read(self, code: str) -> bytes | None:
         """A room; None if there is none."""

@@ -26,7 +26,8 @@ from pages.parts.session.room_values import AFTER, QUESTIONS, Answers, Audited, 
 
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # without 0, O, 1 and I, which are easily misread
 CODE_LETTERS = 5
-MOST_ROOMS = 50  # beyond this, the least recently used one is removed
+MOST_ROOMS = 50
+IDLE_SECONDS = 3_600.0  # after which a room without an open page makes way for a new one, if there are too many
 MOST_KEYS = 64  # different answers per step, or models, so that no session can fill the disk
 MOST_SAMPLES = 100_000  # per room; further ones are not counted
 MOST_VOTES = 5_000  # per model, with and without its help
@@ -38,6 +39,10 @@ log = logging.getLogger(__name__)
 
 class RoomGone(LookupError):
     """There is no room with this code, or not any more. The message says so."""
+
+
+class RoomsFull(RuntimeError):
+    """Every room is in use, so that none can be opened. The message says what to do."""
 
 
 # A text of digits is stored and read faster than a list of votes.
@@ -86,17 +91,28 @@ class Classroom:
         self._known: dict[str, tuple[bytes, _Room, Counts]] = {}  # as last read; nobody changes these
 
     def open(self) -> tuple[str, str]:
-        """Open an empty room. Returns its code, and the host's key, which allows resetting it."""
+        """Open an empty room. Returns its code, and the host's key, which allows resetting it.
+
+        Of too many rooms the ones that were unused for longest are removed. A room in use never makes way, whoever
+        opens how many others: RoomsFull.
+        """
         room, key = _Room(), _draw(12)
         room.host = _digest(room, key).hex()
         with self._store.changing() as rooms:
             rooms.clear_out()
-            there = rooms.codes()
+            there = rooms.last_used()
+            surplus = list(there)[: max(0, len(there) + 1 - MOST_ROOMS)]
+            now = time.time()
+            if any(now - there[unused] < IDLE_SECONDS for unused in surplus):
+                raise RoomsFull(
+                    f"{len(there)} classes are open on this server, the most there can be. Try again when one has been "
+                    "closed for an hour."
+                )
+            for unused in surplus:
+                rooms.remove(unused)
             code = _draw(CODE_LETTERS)
             while code in there:
                 code = _draw(CODE_LETTERS)
-            for unused in there[: max(0, len(there) + 1 - MOST_ROOMS)]:
-                rooms.remove(unused)
             rooms.write(code, _ROOM.dump_json(room))
         return code, key
 

@@ -13,6 +13,7 @@ from pages.parts.access.rules import Role
 from pages.parts.session import classroom
 from pages.parts.session.room_store import FILE
 from pages.parts.session.room_values import Answers, Audited, Tries, Vote
+from pages.parts.session.rooms import MOST_ROOMS
 
 
 @pytest.fixture
@@ -55,3 +56,10 @@ def test_a_damaged_file_is_told_by_whatever_needs_it(told: list[str], tmp_path: 
     told.clear()
     classroom.open_room()
     assert len(told) == 1
+
+
+def test_where_every_class_is_in_use_a_message_says_so(told: list[str]) -> None:
+    for _ in range(MOST_ROOMS):
+        classroom.classroom().open()
+    classroom.open_room()
+    assert len(told) == 1 and "50 classes are open on this server" in told[0] and classroom.room() is None

@@ -15,7 +15,7 @@ import streamlit as st
 from pages.parts.lesson import classroom_link
 from pages.parts.session import classroom
 from pages.parts.session.room_values import AFTER, Tries
-from pages.parts.session.rooms import ALPHABET, MOST_KEYS, MOST_ROOMS, Classroom
+from pages.parts.session.rooms import ALPHABET, MOST_KEYS, MOST_ROOMS, Classroom, RoomsFull
 
 STUDENTS = 30
 
@@ -92,15 +92,24 @@ def test_what_a_room_holds_is_bounded(rooms):
     assert rooms.counts(first).predictions[1]["answer 0"] == 2, "an answer that is known goes on being counted"
 
 
-def test_the_room_that_was_left_alone_longest_makes_way(rooms):
+def test_the_room_that_was_left_alone_longest_makes_way(monkeypatch, rooms):
     codes = [rooms.open()[0] for _ in range(MOST_ROOMS)]
     rooms.join(codes[0], "seat")
+    monkeypatch.setattr("pages.parts.session.rooms.IDLE_SECONDS", 0.0)
     newest, _ = rooms.open()
     assert codes[0] in rooms and newest in rooms and codes[1] not in rooms
     assert sum(code in rooms for code in [*codes, newest]) == MOST_ROOMS
     with pytest.raises(LookupError, match="this class has ended"):
         rooms.counts(codes[1])
     assert len(set(codes)) == MOST_ROOMS and set("".join(codes)) <= set(ALPHABET)
+
+
+def test_rooms_in_use_stay_however_many_others_are_opened(rooms):
+    codes = [rooms.open()[0] for _ in range(MOST_ROOMS)]
+    for _ in range(3):
+        with pytest.raises(RoomsFull, match="50 classes are open on this server"):
+            rooms.open()
+    assert all(code in rooms for code in codes)
 
 
 def test_a_browser_that_comes_back_has_its_answers_and_no_second_vote(rooms):
