@@ -105,10 +105,21 @@ LIMITED_FIGURES: tuple[Figure, ...] = (
         blind=0.0,
     ),
     _excess(
-        "full_name_patients", "full names", "patients whose full name it wrote, minus the held-out control", chosen=True
+        "full_name_patients",
+        "full names beyond the control",
+        "patients whose full name it wrote, minus the same share of held-out patients",
+        chosen=True,
     ),
-    _excess("direct_patients", "any identifier", "patients with any identifier written, minus the control"),
-    _excess("attempts_with_leak", "texts with a leak", "generated texts with a leak, minus the control"),
+    _excess(
+        "direct_patients",
+        "identifiers beyond the control",
+        "patients with any identifier written, minus the same share of held-out patients",
+    ),
+    _excess(
+        "attempts_with_leak",
+        "leaking texts beyond the control",
+        "generated texts with a leak, minus those with an identifier of a held-out patient, scaled to as many patients",
+    ),
     _limited(
         "members_caught",
         "notes caught by the loss attack",

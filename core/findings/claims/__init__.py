@@ -1,4 +1,4 @@
-"""The claims, a file or two a paper, and all of them in the order of the papers."""
+"""The claims, a file or two a paper, and all of them in the order of the papers and of their numbers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from core.findings.claims.mireshghallah_samples import CLAIMS as MIRESHGHALLAH_S
 from core.findings.claims.privai import CLAIMS as PRIVAI
 from core.findings.claims.privai_attempts import CLAIMS as PRIVAI_ATTEMPTS
 
-CLAIMS: tuple[Claim, ...] = (
-    *(*JAGANNATHA, *JAGANNATHA_NOISE, *JAGANNATHA_RARITY),
-    *HOORY,
-    *(*PRIVAI, *PRIVAI_ATTEMPTS),
-    *(*MIRESHGHALLAH, *MIRESHGHALLAH_ENERGIES, *MIRESHGHALLAH_SAMPLES),
-    *(*LEHMAN, *LEHMAN_LAYERS),
+_PAPERS: tuple[tuple[Claim, ...], ...] = (
+    (*JAGANNATHA, *JAGANNATHA_NOISE, *JAGANNATHA_RARITY),
+    HOORY,
+    (*PRIVAI, *PRIVAI_ATTEMPTS),
+    (*MIRESHGHALLAH, *MIRESHGHALLAH_ENERGIES, *MIRESHGHALLAH_SAMPLES),
+    (*LEHMAN, *LEHMAN_LAYERS),
+)
+CLAIMS: tuple[Claim, ...] = tuple(
+    claim for paper in _PAPERS for claim in sorted(paper, key=lambda one: int(one.id.partition("-c")[2]))
 )
 
 
