@@ -42,23 +42,24 @@ FIELD: dict[str, PhiField] = {field.name: field for field in FIELDS}
 DIRECT: tuple[str, ...] = tuple(field.name for field in FIELDS if field.role == "direct")
 HEALTH: tuple[str, ...] = tuple(field.name for field in FIELDS if field.role == "health")
 
+# 45 CFR 164.514(b)(2)(i)(A) to (R). The last excepts codes that paragraph (c) permits.
 HIPAA_IDENTIFIERS: tuple[str, ...] = (
     "Names",
     "Geographic units smaller than a state",
-    "Dates other than the year, and ages over 89",
+    "Dates other than the year, ages over 89, and dates that show such an age",
     "Telephone numbers",
     "Fax numbers",
     "E-mail addresses",
     "Social security numbers",
     "Medical record numbers",
-    "Health-plan numbers",
+    "Health plan beneficiary numbers",
     "Account numbers",
     "Certificate and licence numbers",
-    "Vehicle identifiers and plates",
-    "Device identifiers",
+    "Vehicle identifiers and serial numbers, with licence plates",
+    "Device identifiers and serial numbers",
     "Web addresses (URLs)",
     "IP addresses",
-    "Biometric identifiers",
-    "Full-face photographs",
-    "Any other unique number, characteristic or code",
+    "Biometric identifiers, with finger and voice prints",
+    "Full-face photographs and comparable images",
+    "Any other unique identifying number, characteristic or code",
 )

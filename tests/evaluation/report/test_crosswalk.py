@@ -15,6 +15,7 @@ import pytest
 from core.common.program import PROGRAM
 from core.evaluation.memorisation.discoverable import by_chance
 from core.evaluation.report.crosswalk.cells import Cell, Evidence
+from core.evaluation.report.crosswalk.nist_dp import LARGEST_DELTA, MEANINGFUL, REPEATABLE_NOISE
 from core.evaluation.report.crosswalk.tables import COLUMNS, frameworks
 from core.evaluation.report.decision import Decision
 from core.evaluation.report.facts import build
@@ -35,11 +36,11 @@ NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 STATUSES = {"measured", "guaranteed", "recorded", "argued", "open"}
 PROMISES = {  # what the accounting says, and not an attack
     *("Privacy parameters", "Unit of privacy", "ε too large to mean much", "Contributions without a bound"),
-    *("For each data subject", "Design: a measure against memorisation"),
+    *("For each data subject", "Synthetic text without a guarantee"),
 }
 RECORDS = {
-    *("Noise that can be generated again", "Other releases of the same data", "δ too large"),
-    "Protecting records instead of people",
+    *(REPEATABLE_NOISE, "Other releases of the same data", "δ too large"),
+    *("Protecting records instead of people", "Design: a measure against memorisation"),
 }
 AUDITED = "gpt2-2be987fac6e6"
 
@@ -151,7 +152,7 @@ def test_so_do_the_cells_of_a_full_audit(audited):
     assert len(page.ids) == len(set(page.ids)) and problems(audited) == {}
     measured = {cell["link"] for cell in cells(audited).values() if cell["status"] == "measured"}
     tables = {link.partition(AUDITED)[0].strip("-") for link in measured if AUDITED in link}
-    assert tables == {"controls", "strongest", "memorised", "tries", "probes", "rarity"}
+    assert tables == {"controls", "strongest", "memorised", "tries", "probes"}
     assert not measured & {"attacks", "glance", "label", "bounds", "rarity"}, "no whole section"
 
 
@@ -169,7 +170,7 @@ def test_so_do_the_cells_of_a_full_audit(audited):
     ],
 )
 def test_a_cell_that_claims_more_than_it_has_is_noticed(made, change, said):
-    cell = cells(made["dp"])[("ico_motivated_intruder", "Singling out: was this patient trained on?")]
+    cell = cells(made["dp"])[("ico_motivated_intruder", "Membership: was this patient trained on?")]
     page = Page.of(render(made["dp"]))
     assert cell["status"] == "measured" and problem(cell, page) == ""
     assert said in problem(cell | change, page)
@@ -181,13 +182,17 @@ def test_the_frameworks_are_complete(made):
     safe = found["hipaa_safe_harbor"]
     assert [item.partition(". ")[2] for item in safe[:18]] == list(HIPAA_IDENTIFIERS)
     principles = [item.partition(":")[0] for item in found["hipaa_expert_determination"]]
-    assert principles == ["Risk", "Replicability", "Data source availability", "Distinguishability"]
+    assert principles == [
+        *("Anticipated recipient", "Replicability", "Data source availability", "Distinguishability", "Assess risk")
+    ]
     edpb = found["edpb_opinion_28_2024"]
     assert edpb[:4] == [
         *("Direct extraction", "Probabilistic extraction", "Personal data from queries", "For each data subject")
     ]
     assert "Documentation" in edpb and len(found["ico_motivated_intruder"]) >= 6
-    assert all(re.match(r"NISTAML\.0\d\d ", item) for item in found["nist_ai_100_2"])
+    named = [item for item in found["nist_ai_100_2"] if not item.startswith("Attribute inference")]
+    assert all(re.match(r"NISTAML\.0\d\d ", item) for item in named)
+    assert {item[8:11] for item in named} == {*("015", "018", "023"), *(f"03{n}" for n in range(1, 10))}
     table = made["dp"].tables["crosswalk"]
     assert list(table.columns) == list(COLUMNS) and len(table) == len(cells(made["dp"]))
 
@@ -200,13 +205,13 @@ def test_what_is_measured_depends_on_the_run(made):
     assert cells(made["dp"])[other]["status"] == "recorded" and "No release" in cells(made["dp"])[other]["text"]
     needs = cells(made["dp"])[("edpb_opinion_28_2024", "Direct extraction")]
     assert needs["status"] == "open" and "python -m core audit" in needs["text"]
-    names = cells(made["dp"])[("hipaa_safe_harbor", "1. Names")]
+    names = cells(made["dp"])[("hipaa_safe_harbor", "1 (A). Names")]
     row = made["dp"].tables["hipaa"].set_index("number").loc[1]
     assert names["link"] == "hipaa-1" and f"{100 * row['value']:.0f}" in names["text"]
 
 
 def test_the_board_s_answers_are_arguments_and_escaped(made):
-    key = ("hipaa_expert_determination", "Risk: who could identify someone, and how")
+    key = ("hipaa_expert_determination", "Anticipated recipient: who gets it?")
     assert cells(made["dp"])[key]["status"] == "open"
     assert cells(made["signed"])[key] == {
         "item": key[1],
@@ -225,8 +230,12 @@ def test_delta_is_compared_with_one_over_n_squared(made):
     units = made["dp"].facts["cohort"]["training_notes"]
     assert f"n = {units} notes" in cell["text"] and 1 / units**2 < 0.001 and "is above 1/n²" in cell["text"]
     assert cell["status"] == "open", "the hazard applies: that is no green line"
-    small = again(made["dp"], made["dp"].facts["label"] | {"delta": 1 / units**2})[key]
-    assert small.status == "recorded" and "is at most 1/n²" in small.text
+    assert "above 10⁻⁵, too" in cell["text"]
+    least = min(1 / units**2, LARGEST_DELTA)
+    small = again(made["dp"], made["dp"].facts["label"] | {"delta": least})[key]
+    assert small.status == "recorded" and "is at most 1/n²" in small.text and "too" not in small.text
+    few = again(made["dp"], made["dp"].facts["label"] | {"delta": 2 * LARGEST_DELTA})[key]
+    assert few.status == "open" and "is at most 1/n²" in few.text and "above 10⁻⁵, too" in few.text
     cohort = made["dp"].facts["cohort"]
     planted, people = cohort["canaries_planted"], cohort["training_patients"]
     assert people == cohort["patients"]["member"] and 0 < planted < cohort["canaries"]
@@ -257,8 +266,26 @@ def test_a_hazard_that_applies_is_open_in_spite_of_the_guarantee(made):
     assert again(report, about=replace(subject(report), most_notes=1))[many].status == "recorded"
     large = ("nist_sp_800_226_hazards", "ε too large to mean much")
     assert cells(report)[large]["status"] == "guaranteed"
-    told = report.facts["subject"] | {"verdict": "empty"}
-    assert again(report, subject=told)[large].status == "open"
+    assert again(report, report.facts["label"] | {"epsilon": MEANINGFUL * 1.01})[large].status == "open"
+    unbounded = ("nist_sp_800_226_hazards", "Contributions without a bound")
+    assert cells(report)[unbounded]["status"] == "open" and "is not bounded" in cells(report)[unbounded]["text"]
+    assert again(report, about=replace(subject(report), most_notes=1))[unbounded].status == "guaranteed"
+
+
+def test_an_epsilon_that_limits_nothing_bounds_no_patient(made):
+    report, each = made["dp"], ("edpb_opinion_28_2024", "For each data subject")
+    label = report.facts["label"] | {"unit": "patient"}
+    assert cells(report)[each]["status"] == "open" and "shares and averages" in cells(report)[each]["text"]
+    assert again(report, label)[each].status == "guaranteed"
+    empty = report.facts["subject"] | {"verdict": "empty"}
+    assert "too large" in again(report, label, subject=empty)[each].text
+    assert again(report, label, subject=empty)[each].status == "open"
+
+
+def test_noise_that_anyone_can_repeat_is_an_open_hazard(made):
+    report, key = made["dp"], ("nist_sp_800_226_hazards", REPEATABLE_NOISE)
+    assert cells(report)[key]["status"] == "recorded"
+    assert again(report, about=subject(report, noise_source="seed"))[key].status == "open"
 
 
 def test_an_alarm_leaves_nothing_guaranteed(made):
@@ -269,7 +296,7 @@ def test_an_alarm_leaves_nothing_guaranteed(made):
     assert about.protected and about.alarmed
     before, after = again(report), again(report, about=about)
     changed = {key for key, cell in before.items() if cell.status == "guaranteed"}
-    assert len(changed) >= 5 and all(after[key].status == "open" for key in changed)
+    assert len(changed) >= 4 and all(after[key].status == "open" for key in changed)
     assert all(after[key].text == CONTRADICTED and after[key].link == "fact-audit" for key in changed)
     assert not any(cell.status == "guaranteed" for cell in after.values())
     correct = ("nist_sp_800_226_pyramid", "Algorithms and correctness")
@@ -312,9 +339,9 @@ def test_tables_of_a_full_audit_answer_what_a_quick_one_leaves_open(made, worksp
     direct = found[("edpb_opinion_28_2024", "Direct extraction")]
     assert direct.status == "measured" and "After 32 tokens" in direct.text
     assert "32\u00a0% of held-out notes" in direct.text
-    assert "1 of 3 identity probes" in found[("nist_ai_100_2", "NISTAML.032 Attribute inference")].text
-    rare = found[("hipaa_expert_determination", "Distinguishability: does it single somebody out?")]
-    assert (rare.status, rare.link) == ("measured", f"rarity-{run.id}-loss") and "leak more? No (“loss”)" in rare.text
+    assert "1 of 3 identity probes" in found[("nist_ai_100_2", "Attribute inference (no number; beside 032)")].text
+    rare = found[("hipaa_expert_determination", "Distinguishability: does it set one person apart?")]
+    assert (rare.status, rare.link) == ("open", f"rarity-{run.id}-loss") and "leak more? No (“loss”)" in rare.text
 
 
 def test_the_public_base_model_has_no_patients(made):

@@ -23,8 +23,8 @@ def attacks(evidence: Evidence) -> Framework:
     )
     cells = (
         extraction,
-        e.verbatim("NISTAML.032 Data reconstruction"),
-        e.probes("NISTAML.032 Attribute inference", "Names, parts of names and diseases"),
+        Cell("NISTAML.032 Reconstruction", "open", "Not measured: model inversion was not run."),
+        e.probes("Attribute inference (no number; beside 032)", "Names, parts of names and diseases"),
         e.membership("NISTAML.033 Membership inference"),
         Cell(
             "NISTAML.034 Property inference",
@@ -35,22 +35,35 @@ def attacks(evidence: Evidence) -> Framework:
         Cell(
             "NISTAML.036 Leaking information from user interactions",
             "argued",
-            "The model keeps nothing of a query. What a service around it logs is up to its operator.",
+            "The model keeps nothing of a query, and no text of third parties can make it pass on what a user typed. "
+            "What a service around it logs is up to its operator.",
             "conditions",
         ),
-        e.exposure("NISTAML.037 Training data attacks"),
-        e.extraction("NISTAML.038 Data extraction"),
+        Cell(
+            "NISTAML.037 Training data attacks",
+            "open",
+            "Attacks that change the training data were not run. Those that read them out of the model are under 038.",
+        ),
+        e.extraction("NISTAML.038 Data extraction: identifiers"),
+        e.verbatim("NISTAML.038 Data extraction: whole notes"),
+        e.exposure("NISTAML.038 Data extraction: planted canaries"),
         Cell("NISTAML.039 Compromising connected resources", "argued", "The model is connected to nothing."),
         Cell(
             "NISTAML.018 Prompt injection",
             "argued",
             "The model follows no instructions: every text is only an opening that it continues.",
         ),
+        Cell(
+            "NISTAML.015 Indirect prompt injection",
+            "argued",
+            "The model reads no text but the prompt, and follows none.",
+        ),
+        Cell("NISTAML.023 Backdoor poisoning", "open", "Whether anyone planted text among the notes was not examined."),
     )
     return Framework(
         "nist_ai_100_2",
         "NIST AI 100-2: names of attacks on privacy",
-        "Vassilev, Oprea et al. 2025",
-        "Attacks on availability and integrity (evasion, poisoning, misuse) are outside this report.",
+        "Vassilev, Oprea et al., NIST AI 100-2 E2025",
+        "Availability (01), integrity (02), misuse (04) and the supply chain (05) are not in this report.",
         cells,
     )
