@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Locator, Page, TimeoutError, expect
 
 from core.phi.fields import HIPAA_IDENTIFIERS
-from tests.browser.paper.read_pdf import A4_POINTS, cut_rows, page_of, read
+from tests.browser.paper.on_paper import broken_words, printed_whole
 from tests.browser.served import WAIT, downloaded, no_traceback, serving, settled, to_entry, type_in
 
 LIMITS = "limit_auc_strongest=1.0&limit_full_name_patients_excess=100&utility=0"  # what ε = 8 of two epochs can meet
@@ -87,21 +87,6 @@ def saved(page: Page, label: str, folder: Path) -> Path:
     return path
 
 
-def printed_whole(page: Page, paper: bytes) -> None:
-    """The PDF on A4: label and ten facts with their answers on page one, no row cut, no letter in a margin."""
-    sheets = read(paper)
-    assert len(sheets) >= 3 and all(sheet.size == pytest.approx(A4_POINTS, abs=1) for sheet in sheets)
-    facts = page.locator(".front .ten tr").all()
-    assert len(facts) == 10
-    for fact in facts:
-        question, answer = (fact.locator(part).text_content() for part in ("th", "td"))
-        assert question and answer and page_of(sheets[:1], question, answer) == 1, question
-    assert page_of(sheets[:1], "DP label", *page.locator(".essentials a").all_text_contents()) == 1
-    assert page_of(sheets[1:], "Annex") == 1, "the annex begins on the second page"
-    assert cut_rows(page, sheets) == [] and [sheet.outside for sheet in sheets if sheet.outside] == []
-    assert all(sheet.inked > 0 for sheet in sheets), "no empty page"
-
-
 def read_as_a_board_would(chromium, report: Path, shot) -> None:
     """The file alone, in light, dark, narrow and on paper: whole, readable, and asking nobody for anything."""
     for scheme in ("light", "dark"):
@@ -123,7 +108,7 @@ def read_as_a_board_would(chromium, report: Path, shot) -> None:
         printed_whole(page, paper)
         page.set_viewport_size(A4)
         page.emulate_media(media="print", color_scheme="light")
-        assert page.evaluate(OFF_THE_PAPER, [A4["width"], A4["height"]]) == []
+        assert page.evaluate(OFF_THE_PAPER, [A4["width"], A4["height"]]) == [] and broken_words(page) == []
         assert page.evaluate("document.querySelector('.front').getBoundingClientRect().bottom") <= A4["height"]
         expect(page.locator(".front .ten tr")).to_have_count(10)
         page.close()
