@@ -40,7 +40,7 @@ def pyramid(evidence: Evidence) -> Framework:
         Cell(
             "Utility",
             "measured",
-            f"{e.fact('useful')} It stands in for the tasks.",
+            f"{e.fact('useful')} Perplexity stands in for real tasks.",
             e.at("controls", "perplexity_heldout"),
         )
         if e.fact("useful") != "Not measured."
