@@ -279,7 +279,7 @@ def bench(
     ] = None,
     labelled: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="With `detector`: a file of labelled texts to measure on. Repeatable."),
+        typer.Option(metavar="FILE", help="With `detector` or `presidio`: a file of labelled texts. Repeatable."),
     ] = None,
     course: Annotated[
         str | None,

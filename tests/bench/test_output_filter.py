@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from bench.output_filter import answers, measure
+from bench.identifiers.output_filter import answers, measure
 from core.attacks.memorisation.filter_evasion import REWORDED_COLUMNS
 from core.corpus.synthetic.hospital import build
 from core.phi.detector.engine import RULES, SHAPES, rules, shapes

@@ -1,4 +1,4 @@
-"""Checks of a step: a right engine passes all of them, and each of six seeded bugs fails the check meant for it."""
+"""Checks of a step: a right engine passes all of them, and each of ten seeded bugs fails the check meant for it."""
 
 from __future__ import annotations
 
