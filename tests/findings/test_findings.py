@@ -211,6 +211,7 @@ def test_shipping_copies_what_claims_read_and_pages_do_not_list(tmp_path: Path, 
     pd.testing.assert_frame_equal(copied.quick_scores(spec), StoredRuns(here).quick_scores(spec))
     assert SHIPPED not in Workspace(tmp_path).shared
 
+
 def test_a_run_that_is_shipped_twice_has_one_set_of_figures() -> None:
     """Another machine rounds otherwise, so one id trained on two of them would be two models."""
     folders = [root / "runs" for root in (DEMO, SHIPPED)]
