@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from core.findings import rules
 from core.findings.claim import Claim, Evidence, Figure, Verdict
 from core.findings.claims import CLAIMS, chosen
+from core.findings.experiments import NAMES
 from core.findings.rules import Above, Below, Within
 
 
@@ -104,3 +106,10 @@ def test_claims_are_complete_and_have_names_of_their_own() -> None:
     assert chosen(["j-c2"]) == [next(claim for claim in CLAIMS if claim.id == "J-c2")]
     with pytest.raises(ValueError, match="There is no claim “X-c1”"):
         chosen(["X-c1"])
+
+
+def test_no_claim_shows_a_models_internal_name() -> None:
+    """Kinds of models are written by `core.findings.experiments.NAMES`."""
+    for claim in CLAIMS:
+        texts = (claim.title, claim.says, claim.figure, claim.quantity, claim.sizes, claim.differs, *claim.why.values())
+        assert not [text for text in texts for kind in NAMES if re.search(rf"\b{kind}\b", text)], claim.id

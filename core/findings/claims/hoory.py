@@ -77,7 +77,8 @@ def _sigma(sigma: float) -> RunSpec:
 def _by_sigma(runs: StoredRuns) -> list[Figure]:
     return [
         labelled(
-            f"DistilBERT, σ = {low:g} − σ = {high:g}", metric_difference(runs, _sigma(low), _sigma(high), "entity_f1")
+            f"{NAMES[GRID_KIND]}, σ = {low:g} − σ = {high:g}",
+            metric_difference(runs, _sigma(low), _sigma(high), "entity_f1"),
         )
         for low, high in ((0.5, 2.0),)
     ]
@@ -212,7 +213,7 @@ CLAIMS = (
         rule=Above(),
         needs=(Need(_sigma(0.5)), Need(_sigma(2.0))),
         sizes=CLASSROOM,
-        differs=f"A {GRID_KIND} with {_EPOCHS} epochs and a batch of {_USUAL_BATCH}. {FEW} {SYNTHETIC}",
+        differs=f"A {NAMES[GRID_KIND]} with {_EPOCHS} epochs and a batch of {_USUAL_BATCH}. {FEW} {SYNTHETIC}",
         page="tradeoff",
         why={
             "cannot tell": "The noise shows in the perplexity of these two models, which is clearly lower at σ = 0.5. "
