@@ -259,7 +259,8 @@ CLAIMS = (
         rule=Below(),
         needs=(*SCORED, *(Need(private(kind, 8.0, seed), scores=True) for kind in KINDS for seed in SEEDS)),
         sizes=CLASSROOM,
-        differs="ε is set, not σ. " + SYNTHETIC,
+        differs="The loss attack on notes alone. J-c19 asks about attention and gradients, J-c20 about admissions and "
+        "patients. ε is set, not σ. " + SYNTHETIC,
         page="tradeoff",
     ),
     Claim(
