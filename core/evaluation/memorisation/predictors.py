@@ -87,7 +87,7 @@ def predict_memorised(
     rows = []
     for name, columns in FEATURE_SETS.items():
         values = table[list(columns)].to_numpy()
-        said = _predicted(values, flags, fitted)
+        said = _log_odds(values, flags, fitted) > 0
         for half, chosen in (("fitted", fitted), ("judged", ~fitted)):
             precision, recall = _judged(said[chosen], flags[chosen], owners[chosen], seed, resamples)
             rows.append(
@@ -108,14 +108,36 @@ def predict_memorised(
     return pd.DataFrame(rows, columns=list(PREDICTOR_COLUMNS)).astype(PREDICTOR_COLUMNS)
 
 
+def unseen_log_odds(
+    table: pd.DataFrame, memorised: ArrayLike, patients: ArrayLike, features: str, *, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Log-odds of "memorised" by one feature set, for the notes of the half that the regression was not fitted on.
+
+    The halves and the regression are those of `predict_memorised`, which says "memorised" where the log-odds exceed 0.
+
+    Args:
+        table: Features, one row per training note.
+        memorised: Whether each note counts as memorised, (notes,).
+        patients: The patient of each note, (notes,).
+        features: One of FEATURE_SETS.
+        seed: Seed of the split.
+
+    Returns:
+        The log-odds (judged notes,), and which notes were judged, (notes,) bool.
+    """
+    flags, fitted = np.asarray(memorised, dtype=bool), _half(np.asarray(patients), seed)
+    values = table[list(FEATURE_SETS[features])].to_numpy()
+    return _log_odds(values, flags, fitted)[~fitted], ~fitted
+
+
 def _half(patients: np.ndarray, seed: int) -> np.ndarray:
     names = np.unique(patients)
     chosen = np.random.default_rng([seed, 505]).permutation(names)[: len(names) // 2]
     return np.isin(patients, chosen)
 
 
-def _predicted(values: np.ndarray, flags: np.ndarray, fitted: np.ndarray) -> np.ndarray:
-    """Unpenalised logistic regression on standardised features; predicts "memorised" where P > ½."""
+def _log_odds(values: np.ndarray, flags: np.ndarray, fitted: np.ndarray) -> np.ndarray:
+    """Log-odds of "memorised" by an unpenalised logistic regression on standardised features, fitted on one half."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
@@ -124,7 +146,8 @@ def _predicted(values: np.ndarray, flags: np.ndarray, fitted: np.ndarray) -> np.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # classes that separate fully have no finite optimum
         model = LogisticRegression(C=np.inf, max_iter=500).fit(scaled[fitted], flags[fitted])
-    return model.predict(scaled)
+    found: np.ndarray = model.decision_function(scaled)
+    return found
 
 
 def _judged(

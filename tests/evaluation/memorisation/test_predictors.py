@@ -6,7 +6,13 @@ import pytest
 from scipy import stats
 
 from core.evaluation.memorisation import predictors
-from core.evaluation.memorisation.predictors import FEATURE_SETS, PREDICTOR_COLUMNS, memorised_notes, predict_memorised
+from core.evaluation.memorisation.predictors import (
+    FEATURE_SETS,
+    PREDICTOR_COLUMNS,
+    memorised_notes,
+    predict_memorised,
+    unseen_log_odds,
+)
 
 
 def test_at_most_ten_percent_of_the_others_are_called_memorised_and_ties_are_not():
@@ -69,3 +75,16 @@ def test_all_or_nothing_is_no_question(share):
     table, patients = cohort(np.random.default_rng(0), 40)
     with pytest.raises(ValueError, match="too few, or all of them"):
         predict_memorised(table, np.full(40, bool(share)), patients)
+
+
+def test_log_odds_rank_unseen_notes_by_a_single_feature_in_the_direction_that_was_fitted():
+    rng = np.random.default_rng(4)
+    table, patients = cohort(rng)
+    memorised = table["tokens"] + rng.normal(0, 2, len(table)) < 9  # the fewer tokens, the likelier
+    odds, judged = unseen_log_odds(table, memorised, patients, "B: length", seed=2)
+    assert not set(patients[judged]) & set(patients[~judged]) and 0 < judged.sum() < len(table)
+    assert stats.spearmanr(odds, -table["tokens"][judged]).statistic == pytest.approx(1)
+    row = predict_memorised(table, memorised, patients, seed=2, resamples=20).set_index(["features", "half"])
+    said, truth = odds > 0, memorised.to_numpy()[judged]
+    assert row.loc[("B: length", "judged"), "precision"] == pytest.approx(truth[said].mean())
+    assert row.loc[("B: length", "judged"), "recall"] == pytest.approx(said[truth].mean())
