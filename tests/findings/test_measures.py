@@ -281,6 +281,16 @@ def test_printed_intervals_are_set_against_wilsons() -> None:
     assert found == pytest.approx([0.1579 / ends[0], 0.1979 / ends[1], 0.0005 / ends[2], 0.0067 / ends[3]])
 
 
+def test_every_epsilon_of_the_report_is_set_against_its_printed_one() -> None:
+    """Against another accountant: Rényi DP is a bound, and not twice as large here."""
+    found = chosen(["P-c17"])[0].measure(None)
+    printed = {38.34: 0.506, 19.22: 1.0202, 4.21: 5.0112, 2.283: 9.9438}
+    for one, (sigma, given) in zip(found, printed.items(), strict=True):
+        bound = epsilon(noise_multiplier=sigma, sample_rate=4 / 1500, steps=3_000, delta=1e-5, accountant="rdp")
+        assert 0.5 * bound < one.value * given <= bound and one.low == one.high
+    assert found[-1].value == pytest.approx(chosen(["P-c1"])[0].measure(None)[0].value, rel=1e-3)
+
+
 def test_noise_of_shards_grows_with_the_root() -> None:
     found = shard_noise(4, sigma=3.0, draws=50_000)
     assert found.low < 1 < found.high and found.high - found.low < 0.03
