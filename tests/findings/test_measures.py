@@ -17,7 +17,7 @@ from core.findings.experiments import plain, twelve
 from core.findings.judging import jointly
 from core.findings.measures.accounting import epsilon_for_batch, shard_noise
 from core.findings.measures.attacks import Side, auc, caught_at, difference, leakage, single
-from core.findings.measures.canaries import exposure_difference, planted_minus_left_out
+from core.findings.measures.canaries import copies_apart, exposure_difference, planted_minus_left_out
 from core.findings.measures.prompts import clustered, design_effect, excess_by_style, style_of
 from core.findings.measures.rarity import rank_correlations_apart, unknown_codes
 from core.findings.measures.tables import accuracy_difference, metric_difference, perplexity_ratio, ranking_difference
@@ -192,6 +192,23 @@ def test_planted_canaries_are_compared_with_those_left_out() -> None:
     for copies in (8, 2):
         with pytest.raises(Missing):
             planted_minus_left_out(runs, "one", copies)  # type: ignore[arg-type]
+
+
+def test_canaries_of_many_copies_are_compared_with_those_of_few() -> None:
+    """Two means and their intervals by hand: three canaries planted four times, and two that were planted once."""
+    rows = canary_runs(one=[3, 6, 9, 0.5, 4]).run("one").table("canaries")
+    rows = pd.concat([rows, rows.iloc[:1].assign(canary_id="g", exposure=3.5)], ignore_index=True)
+    runs = SimpleNamespace(run=lambda name: SimpleNamespace(table=lambda _: rows))
+    found, canaries = copies_apart(runs, "one", 4, 1)  # type: ignore[arg-type]
+    few = stats.t.ppf(0.975, 1) * np.std([3, 3.5], ddof=1) / np.sqrt(2)
+    many = stats.t.ppf(0.975, 2) * np.std([6, 9, 4], ddof=1) / np.sqrt(3)
+    assert (canaries, found.value) == (2, pytest.approx(19 / 3 - 3.25))
+    low, high = max(0, 19 / 3 - many), min(10, 19 / 3 + many)
+    assert found.low == pytest.approx(found.value - np.hypot(19 / 3 - low, min(few, 10 - 3.25)))
+    assert found.high == pytest.approx(found.value + np.hypot(high - 19 / 3, min(few, 3.25)))
+    for copies in ((4, 2), (2, 1), (8, 1)):
+        with pytest.raises(Missing, match="no canary was planted"):
+            copies_apart(runs, "one", *copies)  # type: ignore[arg-type]
 
 
 def test_canaries_of_one_rank_are_no_certainty() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from core.findings.claim import Claim
 from core.findings.claims.hoory import CLAIMS as HOORY
+from core.findings.claims.hoory_copies import CLAIMS as HOORY_COPIES
 from core.findings.claims.jagannatha import CLAIMS as JAGANNATHA
 from core.findings.claims.jagannatha_noise import CLAIMS as JAGANNATHA_NOISE
 from core.findings.claims.jagannatha_rarity import CLAIMS as JAGANNATHA_RARITY
@@ -17,7 +18,7 @@ from core.findings.claims.privai_attempts import CLAIMS as PRIVAI_ATTEMPTS
 
 _PAPERS: tuple[tuple[Claim, ...], ...] = (
     (*JAGANNATHA, *JAGANNATHA_NOISE, *JAGANNATHA_RARITY),
-    HOORY,
+    (*HOORY, *HOORY_COPIES),
     (*PRIVAI, *PRIVAI_ATTEMPTS),
     (*MIRESHGHALLAH, *MIRESHGHALLAH_ENERGIES, *MIRESHGHALLAH_SAMPLES),
     (*LEHMAN, *LEHMAN_LAYERS),

@@ -36,7 +36,7 @@ _DELTA = 1e-5
 BATCHES = (64, 128, 512, 1_024)
 SHARDS = (2, 8, 64)
 MOST_COPIES, OFTEN = 64, 16  # copies of a canary: the most, and those that count as often
-_MANY = f"{CLASSROOM}; 84 canaries of 1 to {MOST_COPIES} copies; each seed has its own patients and canaries"
+MANY = f"{CLASSROOM}; 84 canaries of 1 to {MOST_COPIES} copies; each seed has its own patients and canaries"
 NO_SECRET = 1.0  # bits above canaries never planted that still count as not memorised
 
 
@@ -328,7 +328,7 @@ CLAIMS = (
         measure=_memorised,
         rule=Below(NO_SECRET),
         needs=tuple(Need(many_copies(8.0, seed)) for seed in SEEDS),
-        sizes=_MANY,
+        sizes=MANY,
         why={
             "does not hold": "ε = 8 is promised for one note. For the 64 notes that hold one canary, exact accounting "
             "gives ε = 3,343, which promises nothing in practice. These canaries rank first among all candidates, as "
@@ -351,7 +351,7 @@ CLAIMS = (
         measure=_often,
         rule=Below(),
         needs=tuple(Need(many_copies(epsilon, seed)) for seed in SEEDS for epsilon in (8.0, None)),
-        sizes=_MANY,
+        sizes=MANY,
         differs=f"ε = 8 instead of 0.58, and {MOST_COPIES} copies instead of up to 100,000. {SYNTHETIC}",
         page="canaries",
     ),

@@ -48,8 +48,7 @@ def exposure_difference(
 def planted_minus_left_out(runs: StoredRuns, spec: RunSpec, copies: int) -> tuple[Interval, int]:
     """Mean exposure of the canaries planted `copies` times − that of all canaries never planted, in bits.
 
-    Each mean has the interval of `core.evaluation.stats.boundary_intervals.bits_interval`, and they are combined as
-    independent ones. The second value is the number of the planted canaries.
+    The second value is the number of the planted canaries.
 
     Raises:
         Missing: No canary was planted `copies` times, or all were planted.
@@ -59,8 +58,31 @@ def planted_minus_left_out(runs: StoredRuns, spec: RunSpec, copies: int) -> tupl
     left_out = rows[~rows["inserted"]]
     if planted.empty or left_out.empty:
         raise Missing(f"no canary was planted {copies} times, or none was left out")
-    means = [bits_interval(side["exposure"].to_numpy(), _most(side)) for side in (planted, left_out)]
-    return difference(*means), len(planted)
+    return _means_apart(planted, left_out), len(planted)
+
+
+def copies_apart(runs: StoredRuns, spec: RunSpec, many: int, few: int) -> tuple[Interval, int]:
+    """Mean exposure of the canaries planted `many` times − that of those planted `few` times, in bits.
+
+    The second value is the number of canaries in the smaller of the two groups.
+
+    Raises:
+        Missing: No canary was planted so often.
+    """
+    rows = _sentences(runs, spec)
+    often, seldom = (rows[rows["inserted"] & (rows["insertions"] == copies)] for copies in (many, few))
+    if often.empty or seldom.empty:
+        raise Missing(f"no canary was planted {many} times, or none {few} times")
+    return _means_apart(often, seldom), min(len(often), len(seldom))
+
+
+def _means_apart(one: pd.DataFrame, other: pd.DataFrame) -> Interval:
+    """Mean exposure of some canaries − that of others of the same run.
+
+    Each mean has the interval of `core.evaluation.stats.boundary_intervals.bits_interval`, and they are combined as
+    independent ones.
+    """
+    return difference(*(bits_interval(side["exposure"].to_numpy(), _most(side)) for side in (one, other)))
 
 
 def _most(rows: pd.DataFrame) -> float:

@@ -1,0 +1,100 @@
+"""Further claims of Hoory 2021: exposure by the number of copies, with canaries of up to 64 copies (§5.2, figure 2)."""
+
+from __future__ import annotations
+
+from core.corpus.canary_forms import FORMS
+from core.demo import SEEDS
+from core.findings.claim import Claim, Figure
+from core.findings.claims.hoory import MANY, MOST_COPIES, NO_SECRET, OFTEN
+from core.findings.experiments import SYNTHETIC, many_copies, seeded
+from core.findings.measures.canaries import copies_apart, exposure_difference
+from core.findings.measures.tables import labelled
+from core.findings.needs import Need
+from core.findings.rules import Above, Below
+from core.findings.stored_runs import StoredRuns
+
+_WITH_DP = tuple(Need(many_copies(8.0, seed)) for seed in SEEDS)
+_WITHOUT = tuple(Need(many_copies(None, seed)) for seed in SEEDS)
+
+
+def _by_copies(runs: StoredRuns, epsilon: float | None) -> list[Figure]:
+    found = []
+    for seed in SEEDS:
+        rise, canaries = copies_apart(runs, many_copies(epsilon, seed), MOST_COPIES, 1)
+        found.append(labelled(seeded("gpt2", seed), rise, units=canaries))
+    return found
+
+
+def _rises(runs: StoredRuns) -> list[Figure]:
+    return _by_copies(runs, None)
+
+
+def _flat(runs: StoredRuns) -> list[Figure]:
+    return _by_copies(runs, 8.0)
+
+
+def _forms(runs: StoredRuns) -> list[Figure]:
+    found = []
+    for form in FORMS:
+        for seed in SEEDS:
+            sides = many_copies(8.0, seed), many_copies(None, seed)
+            difference, canaries = exposure_difference(runs, *sides, form=form, least=OFTEN)
+            found.append(labelled(f"{form}, {seeded('gpt2', seed)}", difference, units=canaries))
+    return found
+
+
+CLAIMS = (
+    Claim(
+        id="H-c13",
+        title="Without DP, exposure grows up to 64 copies",
+        says="Without DP, the more often a secret is in the notes, the better the model knows it. H-c8 asks this about "
+        "8 copies and one training.",
+        figure="red curves rise with the number of occurrences",
+        place="§5.2, figure 2",
+        quantity=f"mean exposure of canaries planted {MOST_COPIES} times − planted once, without privacy, in bits",
+        unit="number",
+        measure=_rises,
+        rule=Above(),
+        needs=_WITHOUT,
+        sizes=MANY,
+        differs=f"{MOST_COPIES} copies instead of up to 100,000, all three forms together. That canaries of 64 copies "
+        f"rank first, and that those of 16 reach 10 bits, was known (H-c11). {SYNTHETIC}",
+        page="canaries",
+    ),
+    Claim(
+        id="H-c14",
+        title="With DP, exposure does not grow with copies",
+        says="With DP, a secret that is in the notes many times is known no better than one that is there once.",
+        figure="black curves (ε = 0.58) far below the red ones, up to 100,000 occurrences; the text says nothing of "
+        "their slope",
+        place="§5.2, figure 2",
+        quantity=f"mean exposure of canaries planted {MOST_COPIES} times − planted once, at ε = 8, in bits",
+        unit="number",
+        measure=_flat,
+        rule=Below(NO_SECRET),
+        needs=_WITH_DP,
+        sizes=MANY,
+        differs=f"ε = 8 instead of 0.58, {MOST_COPIES} copies instead of up to 100,000, all three forms together, and "
+        f"the margin of {NO_SECRET:g} bit is that of H-c11. That canaries of 64 copies rank first at this ε, and that "
+        f"those of at most 16 have 1 to 5 bits, was known (H-c11), so the verdict was likely. {SYNTHETIC}",
+        page="canaries",
+    ),
+    Claim(
+        id="H-c15",
+        title="DP hides repeated secrets of every form",
+        says="Whatever words surround a secret that occurs often, a model trained with DP knows it less well than one "
+        "without. H-c10 asks this about 1 to 8 copies.",
+        figure="black curves below the red ones for HS, HSH and HHSHH",
+        place="§5.2, figure 2",
+        quantity=f"mean exposure of canaries of a form planted {OFTEN} to {MOST_COPIES} times: at ε = 8 − without "
+        "privacy, in bits",
+        unit="number",
+        measure=_forms,
+        rule=Below(),
+        needs=(*_WITH_DP, *_WITHOUT),
+        sizes=MANY,
+        differs=f"ε = 8 instead of 0.58, and {MOST_COPIES} copies instead of up to 100,000. The difference over all "
+        f"forms was known (H-c12), by form it was not. {SYNTHETIC}",
+        page="canaries",
+    ),
+)
