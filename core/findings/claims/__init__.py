@@ -12,6 +12,7 @@ from core.findings.claims.lehman import CLAIMS as LEHMAN
 from core.findings.claims.lehman_layers import CLAIMS as LEHMAN_LAYERS
 from core.findings.claims.mireshghallah import CLAIMS as MIRESHGHALLAH
 from core.findings.claims.mireshghallah_energies import CLAIMS as MIRESHGHALLAH_ENERGIES
+from core.findings.claims.mireshghallah_ratio import CLAIMS as MIRESHGHALLAH_RATIO
 from core.findings.claims.mireshghallah_samples import CLAIMS as MIRESHGHALLAH_SAMPLES
 from core.findings.claims.privai import CLAIMS as PRIVAI
 from core.findings.claims.privai_attempts import CLAIMS as PRIVAI_ATTEMPTS
@@ -20,7 +21,7 @@ _PAPERS: tuple[tuple[Claim, ...], ...] = (
     (*JAGANNATHA, *JAGANNATHA_NOISE, *JAGANNATHA_RARITY),
     (*HOORY, *HOORY_COPIES),
     (*PRIVAI, *PRIVAI_ATTEMPTS),
-    (*MIRESHGHALLAH, *MIRESHGHALLAH_ENERGIES, *MIRESHGHALLAH_SAMPLES),
+    (*MIRESHGHALLAH, *MIRESHGHALLAH_ENERGIES, *MIRESHGHALLAH_SAMPLES, *MIRESHGHALLAH_RATIO),
     (*LEHMAN, *LEHMAN_LAYERS),
 )
 CLAIMS: tuple[Claim, ...] = tuple(

@@ -1,0 +1,76 @@
+"""Claims on the ratio against the loss: with more notes, and among equally hard ones (Mireshghallah 2022)."""
+
+from __future__ import annotations
+
+from core.attacks.membership.decision import LOSS, RATIO
+from core.findings.claim import Claim, Figure
+from core.findings.claims.mireshghallah import AUC, DOMAIN
+from core.findings.experiments import FEW, SYNTHETIC, TWELVE, twelve
+from core.findings.measures.attacks import Measure, Side, auc, caught_at, difference
+from core.findings.measures.tables import labelled
+from core.findings.needs import Need
+from core.findings.rules import Above
+from core.findings.stored_runs import StoredRuns
+
+_REFERENCES = {"same hospital": DOMAIN, "public model": RATIO}
+_LEVELS = {"notes": "sample", "patients": "patient"}
+_MORE_NOTES = (Need(twelve(None), scores=True, audit=(LOSS, *_REFERENCES.values())),)
+_OTHER_REFERENCES = (
+    "GPT-2 instead of a masked model. The references differ: a model of 240 other patients of the same hospital, and "
+    "the public model, instead of PubMedBERT. "
+)
+
+
+def _ratio_minus_loss(measure: Measure, runs: StoredRuns) -> list[Figure]:
+    spec, found = twelve(None), []
+    for name, attack in _REFERENCES.items():
+        for units, level in _LEVELS.items():
+            ratio, loss = (Side(runs.scores(spec, one), one, level) for one in (attack, LOSS))
+            found.append(labelled(f"GPT-2, {name}, {units}", difference(ratio, loss, measure)))
+    return found
+
+
+def _areas(runs: StoredRuns) -> list[Figure]:
+    return _ratio_minus_loss(auc, runs)
+
+
+def _low_rate(runs: StoredRuns) -> list[Figure]:
+    return _ratio_minus_loss(caught_at(0.01), runs)
+
+
+CLAIMS = (
+    Claim(
+        id="M-c19",
+        title="Ratio beats loss (four times as many patients)",
+        says="The ratio beats the loss, by note and by patient. M-c2 asks this in a smaller hospital, by note alone.",
+        figure="AUC .662 → .900 by sample, .915 → .992 by patient",
+        place="§4.1, table 2",
+        quantity=f"{AUC}: ratio − loss, the same notes or patients, for each of two references",
+        unit="points",
+        measure=_areas,
+        rule=Above(),
+        needs=_MORE_NOTES,
+        sizes=TWELVE,
+        differs=f"{_OTHER_REFERENCES}The verdict of M-c2 (does not hold) was known, the figures at this size were not "
+        f"looked at. {FEW} {SYNTHETIC}",
+        page="membership",
+    ),
+    Claim(
+        id="M-c20",
+        title="At 1 % false alarms the ratio wins clearly (four times as many patients)",
+        says="Where few may be accused by mistake, the ratio finds far more members than the loss. M-c3 asks this in a "
+        "smaller hospital, where 1 % are about 14 notes.",
+        figure="recall .604 against .011 at a false-positive rate of 1 %, by sample",
+        place="§1; appendix A.3.1, table 10",
+        quantity="share of members found at 1 % of the others accused: ratio − loss, in points, for each of two "
+        "references, by note and by patient",
+        unit="points",
+        measure=_low_rate,
+        rule=Above(),
+        needs=_MORE_NOTES,
+        sizes=f"{TWELVE}; 1 % are 48 notes of others, or 4 of 496 patients",
+        differs=f"The threshold is set on the evaluated others. {_OTHER_REFERENCES}By patient is our question. The "
+        f"verdict of M-c3 (cannot tell) was known, the figures at this size were not looked at. {FEW} {SYNTHETIC}",
+        page="membership",
+    ),
+)
