@@ -9,7 +9,7 @@ import pytest
 from core.evaluation.membership.units import units
 from core.evaluation.stats.bootstrap import patient_weights
 from core.findings.measures.attacks import Side, auc, difference
-from core.findings.measures.difficulty import auc_beyond, auc_within, tenths
+from core.findings.measures.difficulty import auc_beyond, auc_within, spread_left, tenths
 
 
 def notes_of(seed: int, *, gain: float, spread: float, patients: int = 40, notes: int = 6) -> pd.DataFrame:
@@ -81,3 +81,20 @@ def test_tenths_are_of_equal_size_and_in_order() -> None:
     values = pd.Series(np.random.default_rng(3).permutation(100))
     found = tenths(values)
     assert np.bincount(found).tolist() == [10] * 10 and (found == values // 10).all()
+
+
+def test_the_spread_that_is_left_is_that_of_the_notes_never_read() -> None:
+    rows = notes_of(4, gain=5.0, spread=2.0)
+    calibrated = rows.assign(score=rows["calibrated"]).sample(frac=1, random_state=0)
+    found = spread_left(calibrated, rows)
+    others = rows[rows["split"] == "heldout"]
+    assert found.value == pytest.approx(others["calibrated"].std() / others["score"].std())
+    assert found.low < found.value < found.high < 0.5
+    drawn, rng = [], np.random.default_rng(5)
+    by_patient = dict(tuple(others.groupby("patient_id")))
+    for _ in range(1_000):
+        one = pd.concat([by_patient[name] for name in rng.choice(sorted(by_patient), len(by_patient))])
+        drawn.append(one["calibrated"].std() / one["score"].std())
+    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(drawn, [0.02, 0.98])), abs=0.02)
+    doubled = spread_left(rows.assign(score=2 * rows["score"] + 1_000), rows)
+    assert (doubled.value, doubled.low, doubled.high) == pytest.approx((2, 2, 2))

@@ -1,4 +1,4 @@
-"""How much of an attack's AUC comes from notes that differ in difficulty (Mireshghallah 2022, §1 and §3)."""
+"""How much notes differ in difficulty, and what an attack's AUC owes to it (Mireshghallah 2022, §1 and §3)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 from core.attacks.membership.decision import LOSS, RATIO
 from core.evaluation.membership.resampling import Auc, ratio
 from core.evaluation.membership.units import Units
-from core.evaluation.stats.bootstrap import Interval
+from core.evaluation.stats.bootstrap import Interval, patient_bootstrap
 from core.findings.measures.attacks import Measure, Side, auc, difference
 from core.findings.measures.references import shadow_reference
 from core.findings.stored_runs import StoredRuns
@@ -76,3 +76,27 @@ def advantage_by_difficulty(runs: StoredRuns, spec: RunSpec) -> Interval:
 def tenths(values: pd.Series) -> np.ndarray:
     """Which tenth each value is in, 0 to 9, (notes,)."""
     return pd.qcut(values, BINS, labels=False).to_numpy()
+
+
+def spread_left(ratio_scores: pd.DataFrame, loss: pd.DataFrame) -> Interval:
+    """Standard deviation of the ratio / of the loss, over notes of held-out patients, who are resampled for both.
+
+    The model read none of these notes, so what their scores differ by is not membership. Both scores are in nats per
+    token, and the ratio is the loss attack's score less the reference's.
+    """
+    sides = [rows.loc[rows["split"] == "heldout"].set_index("note_id") for rows in (ratio_scores, loss)]
+    both = sides[0][["patient_id", "score"]].join(sides[1]["score"], how="inner", rsuffix="_loss")
+    values = both[["score", "score_loss"]].to_numpy(dtype=float)
+    values -= values.mean(axis=0)  # so that squares lose no digits
+
+    def statistic(weights: np.ndarray) -> np.ndarray:
+        total = weights.sum(axis=1, keepdims=True)
+        spread = np.sqrt(weights @ values**2 / total - (weights @ values / total) ** 2)
+        return ratio(spread[:, 0], spread[:, 1])
+
+    return patient_bootstrap(statistic, both["patient_id"])
+
+
+def shadow_spread_left(runs: StoredRuns, spec: RunSpec) -> Interval:
+    """`spread_left` of the ratio to shadow models that did not read the note."""
+    return spread_left(*shadow_reference(runs, spec))
