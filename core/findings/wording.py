@@ -9,6 +9,7 @@ from core.findings.claim import Figure, Unit
 from core.findings.judging import Finding
 
 MINUS = "−"
+SMALLEST_POINTS = 0.001  # below, a number of points is written as 0
 
 
 def number_text(value: float, unit: Unit) -> str:
@@ -17,7 +18,8 @@ def number_text(value: float, unit: Unit) -> str:
         return "not measured"
     if unit == "points":
         text = f"{100 * value:+.1f}"
-        text = "0" if float(text) == 0 else text
+        if float(text) == 0:  # an end just beside 0 is no 0: an interval must not seem to touch it
+            text = f"{100 * value:+.1g}" if abs(100 * value) >= SMALLEST_POINTS else "0"
     elif unit == "share":
         text = f"{100 * value:.1f} %"
     elif unit == "ratio":

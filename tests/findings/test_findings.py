@@ -77,6 +77,7 @@ def test_evidence_survives_storing(tmp_path: Path) -> None:
 
 def test_figures_are_written_in_the_claims_unit() -> None:
     assert number_text(-0.123, "points") == "−12.3" and number_text(0.0, "points") == "0"
+    assert number_text(-0.00013, "points") == "−0.01" and number_text(-1e-9, "points") == "0"
     assert number_text(0.5, "share") == "50.0 %" and number_text(0.0228, "ratio") == "0.023×"
     assert number_text(1_234.0, "ratio") == "1,234×" and number_text(18.26, "ratio") == "18.3×"
     assert figure_text(Figure("", 0.1, 0.05, 0.2), "points") == "+10.0 (+5.0 to +20.0)"
