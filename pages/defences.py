@@ -18,7 +18,7 @@ from pages.parts.defences.charts import risk_and_cost
 from pages.parts.jobs import monitor
 from pages.parts.pickers import sweep_picker
 from pages.parts.session import owner, resources
-from pages.parts.tradeoff.charts import Risk, risks
+from pages.parts.tradeoff.drawn import Drawn, risks
 
 shell.page(
     "Defences",
@@ -85,7 +85,7 @@ def train_missing(defences: list[Defence], table: pd.DataFrame) -> None:
         shell.link("train", "Watch the queue", icon=":material/visibility:")
 
 
-def choose_risk(known: dict[str, Risk], knobs: DeltaGenerator) -> str:
+def choose_risk(known: dict[str, Drawn], knobs: DeltaGenerator) -> str:
     """Which risk is drawn."""
     return knobs.segmented_control(
         "Risk",

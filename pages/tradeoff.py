@@ -26,7 +26,8 @@ from pages.parts.tradeoff import (
     train_another,
     where_leaks_begin,
 )
-from pages.parts.tradeoff.charts import PERPLEXITY, Risk, legend_html, linked_pair, risks
+from pages.parts.tradeoff.charts import legend_html, linked_pair
+from pages.parts.tradeoff.drawn import Drawn, risks, useful
 from pages.parts.tradeoff.hypothetical import what_if
 from pages.parts.tradeoff.models import curve_runs, models_at
 
@@ -73,18 +74,10 @@ def at_slider(curves: pd.DataFrame, metric: str, arm: str, epsilon: float) -> Es
     return None if rows.empty else interpolate(rows, epsilon)
 
 
-def choose_risk(known: dict[str, Risk]) -> str:
-    """The risk that is drawn below usefulness."""
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown("Risk", width="content")
-        return st.selectbox(
-            "Risk",
-            list(known),
-            key="risk",
-            format_func=lambda name: known[name].label,
-            label_visibility="collapsed",
-            **KEEP,
-        )
+def choose(label: str, key: str, known: dict[str, Drawn]) -> tuple[str, Drawn]:
+    """The metric that is drawn for `label`, among `known`, and how it is drawn."""
+    name = st.selectbox(label, list(known), key=key, format_func=lambda name: known[name].label, **KEEP)
+    return name, known[name]
 
 
 def draw(sweep: Sweep) -> None:
@@ -92,51 +85,48 @@ def draw(sweep: Sweep) -> None:
     root, run_ids = str(owner.workspace().root), curve_runs(sweep)
     with st.skeleton(height=700):
         curves = curves_of(root, run_ids)
-    known = risks(set(curves.loc[curves["arm"] == "run", "metric"]))
     left, right = st.columns([4, 5], gap="medium")
     with left, st.container(gap="xsmall", key="at-epsilon"):
         epsilon = slider.choose(curves["epsilon"])
-        risk_name = choose_risk(known)
+        with st.container(horizontal=True):
+            usefulness = choose("Usefulness", "usefulness", useful(curves))
+            risk = choose("Risk", "risk", risks(set(curves.loc[curves["arm"] == "run", "metric"])))
+        shown = [usefulness[0], risk[0], *([usefulness[1].chart.chance] if usefulness[1].chart.chance else [])]
         here = {
             (metric, arm): at_slider(curves, metric, arm, epsilon)
-            for metric in (PERPLEXITY, risk_name)
+            for metric in shown
             for arm in ("run", "heldout", "base")
         }
-        plain = at_slider(curves, PERPLEXITY, "run", math.inf)
-        sentences.sentences(sweep.model.kind, (risk_name, known[risk_name]), here, plain)
+        plain = at_slider(curves, usefulness[0], "run", math.inf)
+        sentences.sentences(usefulness, risk, here, plain)
     with right, st.container(gap="xxsmall"):
+        best = here[usefulness[0], "run"]
+        now = {risk[0]: here[risk[0], "run"], usefulness[0]: best if sentences.is_measured(best) else None}
         figure = chart_style.kept(
             "tradeoff",
-            (root, run_ids, risk_name, epsilon),
+            (root, run_ids, usefulness[0], risk[0], epsilon),
             lambda: linked_pair(
-                curves,
-                risk_name,
-                known[risk_name],
-                {name: now for name in (PERPLEXITY, risk_name) if (now := here[name, "run"]) is not None},
-                epsilon,
-                seeds_of(root, run_ids),
-                waking(curves, risk_name),
+                curves, usefulness, risk, now, epsilon, seeds_of(root, run_ids), waking(curves, risk[0])
             ),
         )
         chart_style.show(
             figure,
             key="tradeoff-chart",
-            alt=f"Perplexity above and {known[risk_name].label} below, against ε, each with its control",
+            alt=f"{usefulness[1].label} above and {risk[1].label} below, against ε, each with its control",
             on_select=move_to_clicked,
         )
         st.html(legend_html(figure))
     models = models_at(sweep, epsilon)
     same_prompt.show(same_prompt.shown_at(epsilon, models))
     st.html(phi_text.legend_html())
-    st.caption(sentences.caption(curves, risk_name))
+    st.caption(sentences.caption(curves, usefulness, risk[0]))
     count_odds = odds_view.side_by_side(sweep, epsilon)
     odds_view.fold(sweep, epsilon)
     three_models.show(epsilon, models)
     where_leaks_begin.show(sweep)
     hospital_size.show(sweep, found, epsilon)
     train_another.show(sweep)
-    shown = curves[curves["metric"].isin([PERPLEXITY, risk_name])]
-    data_table(sentences.wide(shown), name="tradeoff")
+    data_table(sentences.wide(curves[curves["metric"].isin(shown)]), name="tradeoff")
     data_table(curves, name="tradeoff-all", label="Every measured figure of these runs")
     count_odds()
 

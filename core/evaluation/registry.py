@@ -13,7 +13,7 @@ from typing import Any
 
 from core.evaluation.figures.audit import AUDIT_FIGURES
 from core.evaluation.figures.limited import LIMITED_FIGURES, UTILITY
-from core.evaluation.figures.record import AUC, SHARE, Basis, Figure, Limit, NumberFormat
+from core.evaluation.figures.record import AUC, SHARE, Basis, Figure, Limit, NumberFormat, Shows
 from core.evaluation.figures.utility import UTILITY_FIGURES
 
 BASES: tuple[Basis, ...] = ("strongest", "text", "loss")  # order of limits
@@ -117,9 +117,12 @@ def measure_text(key: str, value: float) -> str:
 # What is shown where -------------------------------------------------------------------------------------------------
 
 
-def charted(keys: Iterable[str]) -> dict[str, Figure]:
-    """The measured risks that have a chart, the simplest first; of a family the highest member."""
-    drawn = [one for one in figures() if one.chart is not None]
+def charted(keys: Iterable[str], shows: Shows = "risk") -> dict[str, Figure]:
+    """The measured risks that have a chart, or what a model is good for, the simplest first.
+
+    Of a family this is the highest member.
+    """
+    drawn = [one for one in figures() if one.chart is not None and one.chart.shows == shows]
     return _measured(sorted(drawn, key=lambda one: one.chart.place if one.chart else 0), keys)
 
 

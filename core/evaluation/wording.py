@@ -198,6 +198,13 @@ def verdict(low: float, high: float, control_low: float, control_high: float) ->
     return "below its control" if high < control_low else "cannot be told from its control"
 
 
+BESIDE: dict[Verdict, str] = {  # a verdict on a figure whose control was named just before
+    "exceeds its control": "exceeds it",
+    "cannot be told from its control": "cannot be distinguished from it",
+    "below its control": "is below it",
+}
+
+
 def leak_sentence(
     value: float,
     low: float,

@@ -97,6 +97,7 @@ AUDIT_FIGURES: tuple[Figure, ...] = (
         "exp(Σ nats / Σ tokens) over the notes of held-out patients",
         title="perplexity on held-out patients",
         card=True,
+        chart=Chart(1, "perplexity", shows="usefulness", log=True),
     ),
     _perplexity(
         "perplexity_member",
@@ -116,7 +117,7 @@ AUDIT_FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         key="bits_per_character",
-        label="bits per character, all tokens",
+        label="bits per character",
         explanation="How hard notes of patients it never saw are to predict, in bits per character; lower is more "
         "useful. It compares models with different tokenizers, but not GPT-2 with BERT and DistilBERT.",
         unit="bits per character",
@@ -130,11 +131,12 @@ AUDIT_FIGURES: tuple[Figure, ...] = (
         controls=("public base model",),
         rows="core.evaluation.across_sizes:bits_per_character",
         leak=False,
+        chart=Chart(2, "bits per character", floor=1.0, ceiling=2.0, shows="usefulness"),
         since=2,
     ),
     Figure(
         key="bits_per_character_heldout",
-        label="bits per character",
+        label="bits per character, by words",
         explanation="How hard notes of patients it never saw are to predict, in bits per character; lower is more "
         "useful. Unlike perplexity, it compares models with different word lists.",
         unit="bits per character",
@@ -371,5 +373,6 @@ AUDIT_FIGURES: tuple[Figure, ...] = (
         controls=("public base model",),
         rows="core.evaluation.summary:known_words",
         leak=False,
+        chart=Chart(3, "known words", floor=0.9, ceiling=1.0, shows="usefulness"),
     ),
 )

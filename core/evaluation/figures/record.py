@@ -12,6 +12,7 @@ from core.evaluation.wording import interval_text, leak_sentence, percent, perpl
 
 Direction = Literal["lower", "higher"]
 Basis = Literal["strongest", "loss", "text"]
+Shows = Literal["risk", "usefulness"]
 
 
 class Measured(Protocol):
@@ -59,20 +60,24 @@ def against_control(now: Measured, control: Measured | None, number: Callable[[f
 
 @dataclass(frozen=True)
 class Chart:
-    """How a risk is drawn on the ε trade-off and on Defences.
+    """How a figure is drawn on the ε trade-off, and a risk also on Defences.
 
     `axis` is the label of the axis; a family has `{}` in place of its member. The axis covers at least the range from
-    `floor` to `ceiling`. `blind_label` labels a horizontal line at the value that a blind attacker reaches; if it is
-    empty, there is no line. `sentence` describes the figure and its held-out control; without it, `axis` and
-    `against_control` do.
+    `floor` to `ceiling`; a logarithmic axis (`log`) has no such range. `blind_label` labels a horizontal line at the
+    value that a blind attacker reaches; if it is empty, there is no line. `chance` is the key of the figure that says
+    what chance reaches, which usefulness is compared with. `sentence` describes a risk and its held-out control;
+    without it, `axis` and `against_control` do.
     """
 
-    place: int  # the simplest first
+    place: int  # the simplest first, among the risks or among what a model is good for
     axis: str
     floor: float = 0.0
     ceiling: float = 0.05
     blind_label: str = ""
     sentence: Callable[[Measured, Measured | None], str] | None = None
+    shows: Shows = "risk"
+    log: bool = False
+    chance: str = ""
 
 
 @dataclass(frozen=True)

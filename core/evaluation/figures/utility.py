@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from core.evaluation.figures.audit import PATIENTS_RESAMPLED, SHARES
-from core.evaluation.figures.record import AUC, SHARE, Figure
+from core.evaluation.figures.record import AUC, SHARE, Chart, Figure
 
 SINCE = 2
 ENTITIES, INFERENCE, TEXTS = "Entity extraction", "Inference", "Quality of texts"
@@ -45,6 +45,7 @@ UTILITY_FIGURES: tuple[Figure, ...] = (
         "on its vectors. An entity counts only if both ends and its type are right. Masked models only.",
         "2 · correct / (entities + tagged), all types together",
         title="entities found, F1",
+        chart=Chart(6, "entity F1", floor=0.6, ceiling=0.8, shows="usefulness"),
     ),
     _entities(
         "entity_precision", "entities (precision)", "Share of the tagged entities that are right.", "correct / tagged"
@@ -74,6 +75,7 @@ UTILITY_FIGURES: tuple[Figure, ...] = (
         controls=("public base model", "a head that saw the claim alone"),
         rows=f"{_ROWS}:inference_figures",
         title="claims about a note judged right",
+        chart=Chart(7, "inference", floor=0.3, ceiling=0.7, shows="usefulness", chance="nli_claim_only"),
     ),
     _useful(
         "nli_claim_only",
@@ -99,11 +101,12 @@ UTILITY_FIGURES: tuple[Figure, ...] = (
         control_label="held-out notes",
         rows=f"{_ROWS}:sentence_figures",
         title="sentences whose facts fit together",
+        chart=Chart(4, "facts that fit", ceiling=0.6, shows="usefulness", chance="facts_fit_shuffled"),
     ),
     _useful(
         "facts_fit_shuffled",
-        "facts that fit by chance",
-        "The same after the facts were dealt out anew among the model's sentences: what chance gives.",
+        "the same facts shuffled",
+        "The same after the facts were dealt at random among the model's sentences: what chance gives.",
         "mean of the same over 20 shuffles of the facts",
         unit="share of sentences",
         interval=TEXTS_RESAMPLED,
@@ -113,7 +116,7 @@ UTILITY_FIGURES: tuple[Figure, ...] = (
     ),
     _useful(
         "text_similarity",
-        "likeness to real notes",
+        "likeness to held-out notes",
         "How close texts that the model writes without a prompt are to notes of held-out patients, from 0 to 1, by the "
         "topics and forms that the public base model tells apart. GPT-2 only.",
         "area under the divergence curve over k-means clusters, c = 5",
@@ -125,6 +128,7 @@ UTILITY_FIGURES: tuple[Figure, ...] = (
         controls=("notes of other held-out patients", "public base model"),
         control_label="notes of other held-out patients",
         rows=f"{_ROWS}:text_figures",
-        title="likeness of its texts to real notes",
+        title="likeness of its texts to held-out notes",
+        chart=Chart(5, "likeness", ceiling=1.0, shows="usefulness"),
     ),
 )

@@ -11,7 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from pages.parts.common import chart_style
-from pages.parts.tradeoff.charts import Risk
+from pages.parts.tradeoff.drawn import Drawn
 
 TICKS = (2, 5, 10, 20, 50, 100, 200, 500, 1000)
 MOST_TICKS = 3  # on the panel of perplexity, so that they do not touch on a phone
@@ -22,7 +22,7 @@ RISKS = ["value", "low", "high", "control", "control_low", "control_high", "base
 PANELS = ((0.0, 0.56), (0.64, 1.0))  # parts of the width: what leaks, what it costs
 
 
-def risk_and_cost(rows: pd.DataFrame, risk: Risk) -> go.Figure:
+def risk_and_cost(rows: pd.DataFrame, risk: Drawn) -> go.Figure:
     """The chart of one risk.
 
     Args:
@@ -88,7 +88,7 @@ def _public(figure: go.Figure, rows: pd.DataFrame, number: str) -> None:
         )
 
 
-def _frame(figure: go.Figure, rows: pd.DataFrame, risk: Risk) -> None:
+def _frame(figure: go.Figure, rows: pd.DataFrame, risk: Drawn) -> None:
     names = [*rows["name"], PUBLIC]
     figure.update_layout(
         yaxis={

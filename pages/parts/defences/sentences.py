@@ -9,7 +9,7 @@ import pandas as pd
 
 from core.evaluation import wording
 from core.evaluation.defences.side_by_side import FILTERED_RISKS
-from pages.parts.tradeoff.charts import Risk
+from pages.parts.tradeoff.drawn import Drawn
 
 MISSING = "not trained yet"
 NO_TEXTS = "texts not stored"
@@ -41,7 +41,7 @@ GPT-2's.
 """
 
 
-def shown(rows: pd.DataFrame, risk: Risk) -> pd.DataFrame:
+def shown(rows: pd.DataFrame, risk: Drawn) -> pd.DataFrame:
     """The table of one risk on screen: one row per defence, figures with their intervals as text."""
     number = wording.percent if risk.share else "{:.2f}".format
     return pd.DataFrame(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -14,48 +13,17 @@ from plotly.subplots import make_subplots
 
 from core.common.formatting import setting_text
 from core.evaluation import registry
-from core.evaluation.figures.record import Chart, Figure
-from core.evaluation.wording import perplexity_name
 from pages.parts.common import chart_style
 from pages.parts.pickers.epsilon_slider import epsilon_key
+from pages.parts.tradeoff.drawn import Drawn
 
 if TYPE_CHECKING:
     from core.evaluation.sweep.tradeoff import Estimate
     from core.evaluation.sweep.waking import Waking
 
-PERPLEXITY = "perplexity_heldout"
 GAP = 0.32  # in decades: between the largest ε and ∞, which has no place on a log axis
 HEIGHT = 260  # pixels: the slider, the charts and the texts fit on a screen of 1280 × 800
 DODGE = 0.014  # in decades: a control is drawn beside its figure, so that neither hides the other
-
-
-@dataclass(frozen=True)
-class Risk:
-    """A risk with a chart: its name, its axis, and the record of its figure (`core.evaluation.registry`)."""
-
-    label: str
-    axis: str
-    figure: Figure
-    chart: Chart
-
-    @property
-    def share(self) -> bool:
-        """Whether it is drawn in percent."""
-        return self.figure.number.share
-
-    @property
-    def floor(self) -> float:
-        """Highest value at which its axis may begin."""
-        return self.chart.floor
-
-
-def risks(metrics: Iterable[str]) -> dict[str, Risk]:
-    """The risks for which figures exist, the simplest first."""
-    return {
-        name: Risk(figure.label, figure.written(figure.chart.axis, name), figure, figure.chart)
-        for name, figure in registry.charted(metrics).items()
-        if figure.chart is not None
-    }
 
 
 class EpsilonAxis:
@@ -81,9 +49,9 @@ class EpsilonAxis:
 
 def linked_pair(
     points: pd.DataFrame,
-    risk_name: str,
-    risk: Risk,
-    now: dict[str, Estimate],
+    useful: tuple[str, Drawn],
+    risk: tuple[str, Drawn],
+    now: Mapping[str, Estimate | None],
     at: float,
     seeds: pd.DataFrame,
     begins: Waking | None = None,
@@ -92,45 +60,35 @@ def linked_pair(
 
     Args:
         points: from `core.evaluation.sweep.tradeoff`.
-        risk_name: the metric of the risk.
-        risk: how it is drawn.
-        now: the figures at the slider's ε, by metric.
+        useful: the metric of usefulness, and how it is drawn.
+        risk: the metric of the risk, and how it is drawn.
+        now: the figures at the slider's ε, by metric; None where one is unknown.
         at: the slider's ε.
         seeds: the figures of each run (epsilon, seed, metric, value), drawn as small open circles.
         begins: where the risk begins to exceed its control, drawn as a band; None if that is not known.
     """
     axis = EpsilonAxis(points["epsilon"].tolist())
     figure = make_subplots(rows=2, shared_xaxes=True, vertical_spacing=0.06, row_heights=[0.5, 0.5])
-    _curve(
-        figure,
-        axis,
-        points,
-        PERPLEXITY,
-        row=1,
-        colour=chart_style.UTILITY,
-        name=_perplexity(points),
-        number=registry.figure(PERPLEXITY).number.hover,
-    )
-    _level(figure, points, PERPLEXITY, row=1, name="public base model")
-    _no_privacy(figure, points)
-    number = risk.figure.number.hover
-    _curve(figure, axis, points, risk_name, row=2, colour=chart_style.RISK, name=risk.label, number=number)
-    _control(figure, axis, points, risk_name, risk.figure.control_label, row=2, number=number)
-    _level(figure, points, risk_name, row=2, name="public base model", shown=False)
-    if risk.chart.blind_label:
+    for row, (metric, drawn), colour in ((1, useful, chart_style.UTILITY), (2, risk, chart_style.RISK)):
+        number = drawn.figure.number.hover
+        _curve(figure, axis, points, metric, row=row, colour=colour, name=drawn.label, number=number)
+        _control(figure, axis, *_controls(points, metric, drawn), row=row, number=number)
+        _level(figure, points, metric, row=row, name="public base model", shown=row == 1)
+    _references(figure, points, *useful)
+    if risk[1].chart.blind_label:
         figure.add_hline(
-            y=risk.figure.blind,
+            y=risk[1].figure.blind,
             line={"color": chart_style.CONTROL, "dash": "dash"},
-            annotation_text=risk.chart.blind_label,
+            annotation_text=risk[1].chart.blind_label,
             row=2,
             col=1,
         )
-    for row, (metric, colour) in enumerate(((PERPLEXITY, chart_style.UTILITY), (risk_name, chart_style.RISK)), start=1):
+    for row, (metric, _), colour in ((1, useful, chart_style.UTILITY), (2, risk, chart_style.RISK)):
         _each_seed(figure, axis, seeds[seeds["metric"] == metric], row=row, colour=colour)
         _here(figure, axis.place(at), now[metric], row=row, colour=colour)
     if begins is not None and begins.epsilon is not None:
         _begins(figure, axis, begins)
-    _dress(figure, axis, points, risk_name, risk)
+    _dress(figure, axis, points, useful, risk)
     return figure
 
 
@@ -149,16 +107,21 @@ def _curve(
     name: str,
     number: str,
 ) -> None:
-    """Band and line over finite ε, and ∞ apart: no line joins them, because nothing is known between them."""
+    """Band and line over finite ε, and ∞ apart: no line joins them, because nothing is known between them.
+
+    Where an ε of the curve lacks the figure, band and line have a gap.
+    """
     rows = _of(points, metric, "run")
-    for part, shown in ((rows[~rows["epsilon"].map(math.isinf)], True), (rows[rows["epsilon"].map(math.isinf)], False)):
+    finite = rows[~rows["epsilon"].map(math.isinf)]
+    every = sorted(epsilon for epsilon in points["epsilon"].unique() if math.isfinite(epsilon))
+    for stretch in _stretches(finite, every):
+        _band(figure, stretch["epsilon"].map(axis.place), stretch, row=row, colour=colour)
+    gapped = finite if finite.empty else finite.set_index("epsilon").reindex(every).reset_index()
+    for part, shown in ((gapped, True), (rows[rows["epsilon"].map(math.isinf)], False)):
         if part.empty:
             continue
-        x = part["epsilon"].map(axis.place)
-        if len(part) > 1:
-            _band(figure, x, part, row=row, colour=colour)
         figure.add_scatter(
-            x=x,
+            x=part["epsilon"].map(axis.place),
             y=part["value"],
             name=name,
             showlegend=shown or len(rows) == len(part),
@@ -175,6 +138,14 @@ def _curve(
             row=row,
             col=1,
         )
+
+
+def _stretches(finite: pd.DataFrame, every: list[float]) -> Iterator[pd.DataFrame]:
+    """Rows of two or more neighbouring ε among all those of a curve, in order."""
+    place = finite["epsilon"].map(every.index)
+    for _, stretch in finite.groupby(place - range(len(finite))):  # equal for neighbours
+        if len(stretch) > 1:
+            yield stretch
 
 
 def _whiskers(part: pd.DataFrame, colour: str) -> dict:
@@ -203,11 +174,18 @@ def _band(figure: go.Figure, x: pd.Series, part: pd.DataFrame, *, row: int, colo
     )
 
 
-def _control(
-    figure: go.Figure, axis: EpsilonAxis, points: pd.DataFrame, metric: str, whose: str, *, row: int, number: str
-) -> None:
-    """The same figure for patients (or canaries) that were not trained on."""
-    rows = _of(points, metric, "heldout")
+def _controls(points: pd.DataFrame, metric: str, drawn: Drawn) -> tuple[pd.DataFrame, str]:
+    """The control that is drawn over ε, with its name.
+
+    For usefulness this is what chance reaches; for a risk the same for patients (or canaries) that were not trained on.
+    """
+    if drawn.chart.shows == "risk":
+        return _of(points, metric, "heldout"), drawn.figure.control_label
+    chance = drawn.chart.chance
+    return _of(points, chance, "run"), registry.figure(chance).label if chance else ""
+
+
+def _control(figure: go.Figure, axis: EpsilonAxis, rows: pd.DataFrame, whose: str, *, row: int, number: str) -> None:
     name = f"control: {whose}"
     for part, shown in ((rows[~rows["epsilon"].map(math.isinf)], True), (rows[rows["epsilon"].map(math.isinf)], False)):
         if part.empty:
@@ -250,13 +228,19 @@ def _level(figure: go.Figure, points: pd.DataFrame, metric: str, *, row: int, na
     )
 
 
-def _no_privacy(figure: go.Figure, points: pd.DataFrame) -> None:
-    """A horizontal line at the perplexity that training without privacy reaches."""
-    rows = _of(points, PERPLEXITY, "run")
-    for value in rows.loc[rows["epsilon"].map(math.isinf), "value"]:
-        style = {"color": chart_style.UTILITY, "dash": "dashdot", "width": 1.5}
-        figure.add_hline(y=value, line=style, row=1, col=1)
-        figure.add_scatter(x=[None], y=[None], name="no privacy (∞)", mode="lines", line=style, row=1, col=1)
+def _references(figure: go.Figure, points: pd.DataFrame, metric: str, drawn: Drawn) -> None:
+    """Horizontal lines at what training without privacy reaches, and at what held-out notes themselves reach."""
+    plain = _of(points, metric, "run")
+    levels = (
+        (plain[plain["epsilon"].map(math.isinf)], "no privacy (∞)", chart_style.UTILITY, "dashdot"),
+        (_of(points, metric, "heldout"), drawn.figure.control_label, chart_style.CONTROL, "solid"),
+    )
+    for rows, name, colour, dash in levels:
+        if rows.empty:
+            continue
+        style = {"color": colour, "dash": dash, "width": 1.5}
+        figure.add_hline(y=rows["value"].mean(), line=style, row=1, col=1)
+        figure.add_scatter(x=[None], y=[None], name=name, mode="lines", line=style, row=1, col=1)
 
 
 def _each_seed(figure: go.Figure, axis: EpsilonAxis, rows: pd.DataFrame, *, row: int, colour: str) -> None:
@@ -278,10 +262,10 @@ def _each_seed(figure: go.Figure, axis: EpsilonAxis, rows: pd.DataFrame, *, row:
     )
 
 
-def _here(figure: go.Figure, x: float, estimate: Estimate, *, row: int, colour: str) -> None:
-    """The slider: a line through both charts, and its figure as an open (interpolated) or filled circle."""
+def _here(figure: go.Figure, x: float, estimate: Estimate | None, *, row: int, colour: str) -> None:
+    """The slider: a line through both charts, and its figure, if known, as an open (interpolated) or filled circle."""
     figure.add_vline(x=x, line={"color": chart_style.OKABE_ITO["orange"], "width": 2}, row=row, col=1)
-    if math.isnan(estimate.value):
+    if estimate is None or math.isnan(estimate.value):
         return
     fill = "rgba(0,0,0,0)" if estimate.interpolated else colour
     figure.add_scatter(
@@ -307,26 +291,14 @@ def _begins(figure: go.Figure, axis: EpsilonAxis, begins: Waking) -> None:
     figure.add_scatter(x=[None], y=[None], name="the leak begins", mode="markers", marker=style, row=2, col=1)
 
 
-def _dress(figure: go.Figure, axis: EpsilonAxis, points: pd.DataFrame, risk_name: str, risk: Risk) -> None:
+def _dress(
+    figure: go.Figure, axis: EpsilonAxis, points: pd.DataFrame, useful: tuple[str, Drawn], risk: tuple[str, Drawn]
+) -> None:
     figure.update_xaxes(**axis.layout)
     figure.update_xaxes(title="ε  (← more private · more useful →)", row=2)
-    ticks = _round_numbers(points.loc[points["metric"] == PERPLEXITY, "value"])
-    figure.update_yaxes(
-        title=chart_style.wrapped(_perplexity(points), 12),
-        type="log",
-        tickvals=ticks,
-        ticktext=[f"{tick:,g}" for tick in ticks],
-        row=1,
-    )
-    shown = points[(points["metric"] == risk_name)]
-    top = max([risk.chart.ceiling, *shown["high"].dropna(), *shown["value"].dropna()]) * 1.05
-    bottom = min([risk.chart.floor, *shown["low"].dropna()])
-    figure.update_yaxes(
-        title=chart_style.wrapped(risk.label, 14),
-        range=[bottom - 0.03 * (top - bottom), top],
-        tickformat=risk.figure.number.tick,
-        row=2,
-    )
+    upper, lower = chart_style.wrapped(useful[1].axis, 12), chart_style.wrapped(risk[1].label, 14)
+    figure.update_yaxes(title=upper, **_scale(points, *useful), row=1)
+    figure.update_yaxes(title=lower, **_scale(points, *risk), row=2)
     figure.update_layout(
         height=HEIGHT,
         margin={"t": 10, "b": 10, "l": 10, "r": 10},
@@ -334,6 +306,19 @@ def _dress(figure: go.Figure, axis: EpsilonAxis, points: pd.DataFrame, risk_name
         clickmode="event+select",
         dragmode=False,
     )
+
+
+def _scale(points: pd.DataFrame, metric: str, drawn: Drawn) -> dict[str, Any]:
+    """Type, range and ticks of a figure's axis, which shows all its values, intervals and controls."""
+    shown = points[points["metric"].isin([metric, drawn.chart.chance])]
+    if drawn.chart.log:
+        ticks = _round_numbers(shown["value"])
+        return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:,g}" for tick in ticks]}
+    top = max([drawn.chart.ceiling, *shown["high"].dropna(), *shown["value"].dropna()])
+    bottom = min([drawn.chart.floor, *shown["low"].dropna()])
+    room = 0.03 * (top - bottom)  # for whole markers; no tick lies beyond what is possible
+    upper = min(1.05 * top, drawn.figure.range[1] + room)
+    return {"range": [bottom - room, upper], "tickformat": drawn.figure.number.tick}
 
 
 def legend_html(figure: go.Figure) -> str:
@@ -350,10 +335,6 @@ def legend_html(figure: go.Figure) -> str:
         mark = f'<i style="border-top: {thick}px {style} {html.escape(str(colour))}"></i>'
         items.append(f"<span>{mark}{html.escape(trace.name)}</span>")
     return f'<div class="chart-legend">{"".join(items)}</div>'
-
-
-def _perplexity(points: pd.DataFrame) -> str:
-    return perplexity_name(str(points["kind"].iloc[0]))
 
 
 def _round_numbers(values: pd.Series) -> list[float]:

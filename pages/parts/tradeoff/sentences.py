@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeGuard
 
 import pandas as pd
 import streamlit as st
@@ -12,35 +12,68 @@ import streamlit as st
 from core.evaluation import registry, wording
 from core.evaluation.figures.record import against_control
 from pages.parts.pickers.epsilon_slider import epsilon_key
-from pages.parts.tradeoff.charts import PERPLEXITY, Risk
+from pages.parts.tradeoff.drawn import Drawn, lacking
 
 if TYPE_CHECKING:
     from core.evaluation.sweep.tradeoff import Estimate
 
 Figures = Mapping[tuple[str, str], "Estimate | None"]  # (metric, arm) → the figure at the slider's ε
+NOT_MEASURED = "not measured"
 
 
-def sentences(kind: str, risk: tuple[str, Risk], here: Figures, plain: Estimate | None) -> None:
-    """Write the usefulness of a kind of model and the risk (metric and how it is drawn) at the slider's ε."""
-    st.markdown(f"**Usefulness:** {_usefulness(here, plain, wording.perplexity_name(kind))}")
+def sentences(useful: tuple[str, Drawn], risk: tuple[str, Drawn], here: Figures, plain: Estimate | None) -> None:
+    """Write the usefulness and the risk (metric and how it is drawn) at the slider's ε.
+
+    `plain` is the usefulness of the runs without privacy.
+    """
+    st.markdown(f"**Usefulness:** {usefulness(*useful, here, plain)}")
     st.markdown(f"**Risk:** {_risk(*risk, here)}")
 
 
-def _usefulness(here: Figures, plain: Estimate | None, name: str) -> str:
-    now, base = here[PERPLEXITY, "run"], here[PERPLEXITY, "base"]
-    if now is None or math.isnan(now.value):
-        return _unknown(now)
-    limits = wording.interval_text(now.low, now.high, wording.perplexity_text)
-    others = []
-    if plain is not None and not math.isnan(plain.value):
-        others.append(f"no privacy {wording.perplexity_text(plain.value)}")
-    if base is not None and not math.isnan(base.value):
-        others.append(f"public base model {wording.perplexity_text(base.value)}")
-    compared = f"; {', '.join(others)}" if others else ""
-    return f"{name} {wording.perplexity_text(now.value)} ({limits}{compared}), {_source(now)}."
+def is_measured(estimate: Estimate | None) -> TypeGuard[Estimate]:
+    """Whether a figure is there and was measured at this ε, not interpolated."""
+    return estimate is not None and not estimate.interpolated and not math.isnan(estimate.value)
 
 
-def _risk(risk: str, drawn: Risk, here: Figures) -> str:
+def usefulness(metric: str, drawn: Drawn, here: Figures, plain: Estimate | None) -> str:
+    """A model's usefulness at the slider's ε beside its controls, or that it was not measured there."""
+    number, now = drawn.figure.number.text, here[metric, "run"]
+    if not is_measured(now):
+        return f"{drawn.label} {NOT_MEASURED} at this ε."
+    others = [
+        *([f"no privacy {_value(plain, number)}"] if plain != now else []),
+        f"public base model {_value(here[metric, 'base'], number)}",
+        *(
+            [f"{drawn.figure.control_label} {_value(best, number)}"]
+            if is_measured(best := here[metric, "heldout"])
+            else []
+        ),
+    ]
+    limits = wording.interval_text(now.low, now.high, number)
+    told = f"{drawn.label} {number(now.value)} ({limits}; {', '.join(others)}), {_source(now)}."
+    chance = here.get((drawn.chart.chance, "run"))
+    return f"{told} {drawn.figure.better.capitalize()} is better.{_against_chance(drawn, now, chance)}"
+
+
+def _value(estimate: Estimate | None, number: Callable[[float], str]) -> str:
+    return number(estimate.value) if is_measured(estimate) else NOT_MEASURED
+
+
+def _against_chance(drawn: Drawn, now: Estimate, chance: Estimate | None) -> str:
+    """A sentence on what chance reaches, with a space before it; empty for a figure without such a control."""
+    if not drawn.chart.chance:
+        return ""
+    name = registry.figure(drawn.chart.chance).label
+    if not is_measured(chance):
+        return f" Control, {name}: {NOT_MEASURED}."
+    number = drawn.figure.number.text
+    told = f" Control, {name}: {number(chance.value)} ({wording.interval_text(chance.low, chance.high, number)})"
+    if any(map(math.isnan, (now.low, now.high, chance.low, chance.high))):
+        return f"{told}."
+    return f"{told}; the model {wording.BESIDE[wording.verdict(now.low, now.high, chance.low, chance.high)]}."
+
+
+def _risk(risk: str, drawn: Drawn, here: Figures) -> str:
     now, control = here[risk, "run"], here[risk, "heldout"]
     if now is None or math.isnan(now.value):
         return _unknown(now)
@@ -60,19 +93,28 @@ def _unknown(estimate: Estimate | None) -> str:
     return f"not known: {estimate.note if estimate is not None else 'no run measured it'}."
 
 
-def caption(curves: pd.DataFrame, risk: str) -> str:
-    """What the marks in the charts mean, and how many seeds they are based on."""
-    seeds = curves["seeds"]
+def caption(curves: pd.DataFrame, useful: tuple[str, Drawn], risk: str) -> str:
+    """What the marks in the charts mean, how many seeds they are based on, and where usefulness was not measured."""
+    shown = curves[curves["metric"].isin([useful[0], risk]) & (curves["arm"] == "run")]
+    seeds = shown["seeds"]
     counted = f"{seeds.min()}" if seeds.min() == seeds.max() else f"{seeds.min()} to {seeds.max()}"
-    several = curves["interval"] == "seeds"
+    several = shown["interval"] == "seeds"
     over = "bars: the run's own 95\u00a0% interval (one seed)"
     if several.any():
         over = "bars and bands: 95\u00a0% over seeds, never narrower than one run's own interval"
         over += "" if several.all() else ", which stands alone where there is one seed"
     return (
         f"Markers: measured, {counted} seed{'' if counted == '1' else 's'} each; {over}. Lines between markers are "
-        f"interpolated in log ε. Dashed: control. Dotted: public base model. {registry.explain(risk)}"
+        f"interpolated in log ε. Dashed: control. Dotted: public base model.{_gaps(curves, *useful)} "
+        f"{registry.explain(useful[0])} {registry.explain(risk)}"
     )
+
+
+def _gaps(curves: pd.DataFrame, metric: str, drawn: Drawn) -> str:
+    """At how many ε usefulness was not measured, with a space before it; empty if it was at all."""
+    missing, epsilons = lacking(curves, metric)
+    name = f"{drawn.label[0].upper()}{drawn.label[1:]}"
+    return f" {name}: {NOT_MEASURED} at {missing} of the {epsilons} ε; the line has gaps there." if missing else ""
 
 
 def wide(curves: pd.DataFrame) -> pd.DataFrame:

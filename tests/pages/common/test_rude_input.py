@@ -25,7 +25,7 @@ RUDE = {
     "very long": "ä" * 100_000,
 }
 PARAMETERS = [  # a page, and what its links may hold
-    ("tradeoff", {}, ("at", "family", "model", "risk", "view")),
+    ("tradeoff", {}, ("at", "family", "model", "risk", "usefulness", "view")),
     ("tradeoff", {"view": "Which ε?"}, ("use", "utility", "limit_auc_strongest", "risks")),
     ("tradeoff", {"view": "What if?"}, ("wi_sigma", "wi_units", "wi_batch", "wi_steps", "wi_delta")),
     ("defences", {}, ("at", "family", "recall", "risk", "whose")),

@@ -20,7 +20,7 @@ from core.runs.store import Workspace
 from pages.parts.defences import filter_view, sentences
 from pages.parts.defences.charts import risk_and_cost
 from pages.parts.tradeoff import slider
-from pages.parts.tradeoff.charts import risks
+from pages.parts.tradeoff.drawn import risks
 from tests.pages.visit import revealed, said, visit
 
 opened = partial(visit, "defences")
