@@ -1,7 +1,7 @@
 """Whether the facts of a sentence belong together: do they fit one disease group of the hospital's catalogue?
 
 A sentence counts if it states at least two different facts (`core.tasks.coherence`). It fits if at least one disease
-group has all of them. Control: the same facts dealt out anew among the same sentences.
+group has all of them. Control: the same facts dealt at random among the same sentences.
 """
 
 from __future__ import annotations

@@ -1,0 +1,90 @@
+"""The tables of what private training reaches (docs/methods/utility.md) are those of the shipped runs."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from core.evaluation.sweep.sweeps import sweeps_of
+from core.evaluation.sweep.tradeoff import points
+from core.runs import queries
+from core.runs.store import Workspace
+from core.spec import CLINICAL
+
+ROOT = Path(__file__).resolve().parents[3]
+SECTION = "## What private training reaches"
+NOTES = {3010: "2,925", 12040: "11,815", 48160: "48,030"}  # expected number of training notes → the hospital's own
+GPT2 = (("known_words", "text_similarity", "nli_accuracy"), ("facts_fit", "facts_fit_shuffled"))
+DISTILBERT = ("entity_f1", "nli_accuracy", "known_words", "facts_fit", "facts_fit_shuffled")
+
+
+@pytest.fixture(scope="module")
+def curves(tmp_path_factory):
+    """(kind, notes) → points and metrics of the sweep from `clinical` with most runs of each size."""
+    workspace = Workspace(tmp_path_factory.mktemp("nothing"), shared=(ROOT / "assets" / "demo",))
+    found: dict[tuple[str, str], tuple[pd.DataFrame, pd.DataFrame]] = {}
+    for sweep in sweeps_of(workspace.runs()):  # most runs first
+        place = (sweep.model.kind, NOTES[sweep.corpus.training_notes])
+        if sweep.model.base == CLINICAL and place not in found:
+            metrics = queries.metrics(workspace, frozenset(sweep.run_ids))
+            found[place] = points(metrics), metrics
+    return found
+
+
+def number(value: float) -> str:
+    """`.917`, `0`, `1`."""
+    return f"{value:.0f}" if value in (0.0, 1.0) else f"{value:.3f}".removeprefix("0")
+
+
+def cell(curve: pd.DataFrame, metric: str, arm: str, epsilon: float) -> str:
+    rows = curve[(curve["metric"] == metric) & (curve["arm"] == arm) & (curve["epsilon"] == epsilon)]
+    if rows.empty:
+        return ""
+    one = rows.iloc[0]
+    return f"{number(one['value'])} ({number(one['low'])}–{number(one['high'])})"
+
+
+def sentences(metrics: pd.DataFrame, arm: str, epsilon: float) -> str:
+    rows = metrics[(metrics["metric"] == "facts_fit") & (metrics["arm"] == arm) & (metrics["epsilon"] == epsilon)]
+    counts = [f"{count}" for count in rows.sort_values("seed")["n"]]
+    return ", ".join(counts if arm == "run" else sorted(set(counts)))
+
+
+def rows_of_document() -> set[tuple[str, ...]]:
+    text = (ROOT / "docs" / "methods" / "utility.md").read_text(encoding="utf-8")
+    section = text.split(SECTION)[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("| ")]
+    return {tuple(part.strip() for part in line.strip("|").split("|")) for line in lines}
+
+
+def test_every_row_of_the_tables_follows_from_the_shipped_runs(curves):
+    made = set()
+    for (kind, notes), (curve, metrics) in curves.items():
+        arms = [("base", "base", math.inf), ("ε = 1", "run", 1.0), ("∞", "run", math.inf)]
+        arms += [("ε = 8", "run", 8.0), ("held-out notes", "heldout", math.inf)] if kind == "gpt2" else []
+        arms += [] if kind == "gpt2" else [("ε = 3", "run", 3.0)]
+        for name, arm, epsilon in arms:
+            count = sentences(metrics, arm, epsilon)
+            if kind == "distilbert":
+                made.add((notes, name, *(cell(curve, one, arm, epsilon) for one in DISTILBERT), count))
+                continue
+            first, second = (tuple(cell(curve, one, arm, epsilon) for one in group) for group in GPT2)
+            made |= {(notes, name, *first), ("" if name == "base" else notes, name, *second, count)}
+    shown = {row for row in rows_of_document() if "(" in "".join(row)}
+    assert shown == made and len(shown) == 5 * 3 + 4 * 3 + 1 + 4
+
+
+def test_at_no_size_do_private_facts_fit_better_than_shuffled_ones(curves):
+    """The claim below the tables: the intervals do not part in the model's favour, but they do without privacy."""
+    for (kind, _), (curve, _) in curves.items():
+        ends = curve[curve["arm"] == "run"].set_index(["metric", "epsilon"])
+        better = {
+            epsilon: ends.loc[("facts_fit", epsilon), "low"] > ends.loc[("facts_fit_shuffled", epsilon), "high"]
+            for epsilon in (1.0, 8.0, math.inf)
+            if ("facts_fit", epsilon) in ends.index
+        }
+        assert not any(found for epsilon, found in better.items() if math.isfinite(epsilon))
+        assert better[math.inf] == (kind == "gpt2")
