@@ -108,6 +108,7 @@ def measured(setting: Setting, cohort: CorpusSpec = CORPUS_PRESETS["classroom"],
         The setting with its key, the number of training notes, steps, σ (None without noise), the figures of `_scored`,
         the seconds of training and the number of threads.
     """
+    key = _key(setting)  # before the weights are read: the shipped ones may be replaced while a training runs
     corpus = build(cohort.model_copy(update={"seed": TUNING_SEED, "patients": setting.patients}))
     notes = corpus.training_notes(None)
     lm = load(ModelSpec(kind=setting.kind, size=size))
@@ -116,7 +117,7 @@ def measured(setting: Setting, cohort: CorpusSpec = CORPUS_PRESETS["classroom"],
     result = train(lm, notes, setting.training(), privacy)
     seconds = time.perf_counter() - started
     sigma = None if result.mechanism is None else result.mechanism.noise_multiplier
-    found = {"key": _key(setting), **asdict(setting), "notes": len(notes), "steps": len(result.history), "sigma": sigma}
+    found = {"key": key, **asdict(setting), "notes": len(notes), "steps": len(result.history), "sigma": sigma}
     return found | _scored(lm, corpus) | {"seconds": round(seconds, 1), "threads": torch.get_num_threads()}
 
 
