@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pandas as pd
+import pytest
 
 from core.evaluation.sweep.noise_grid import PANELS, Setting, budget
+from core.runs.store import Workspace
 from pages.parts.tradeoff.hypothetical import noise_grid
+from tests.pages.visit import visit
 
 
 def test_each_way_to_vary_the_training_is_a_column_with_its_line_and_its_measured_points() -> None:
@@ -14,12 +17,40 @@ def test_each_way_to_vary_the_training_is_a_column_with_its_line_and_its_measure
         [("noise", 0.5, 0.70, 0.65, 0.75), ("noise", 1.0, 0.60, 0.55, 0.65), ("epochs", 2, 0.60, 0.55, 0.65)],
         columns=["panel", "x", "value", "low", "high"],
     )
-    figure = noise_grid._chart(spent, useful, "F1 of entities")
+    figure = noise_grid._chart(Setting(1.0, 2, 16), spent, useful, "F1 of entities")
     lines, dots = figure.data[::2], figure.data[1::2]
     assert len(lines) == len(dots) == len(PANELS)
     assert [len(line.x) for line in lines] == [9, 9, 9, 9] and list(dots[0].y) == [0.70, 0.60]
-    assert [axis.title.text for axis in figure.select_xaxes() if axis.title.text] == [
-        panel.title for panel in PANELS.values()
-    ]
+    titles = [axis.title.text.replace("<br>", " ") for axis in figure.select_xaxes() if axis.title.text]
+    assert titles == [panel.title for panel in PANELS.values()]
     said = noise_grid._alt(useful, "F1 of entities")
     assert said == "noise σ from 0.5 to 1: F1 of entities from 0.7 to 0.6", "a single point says nothing"
+
+
+def test_without_a_measured_grid_the_lines_of_epsilon_are_drawn_alone() -> None:
+    spent = budget(Setting(1.0, 2, 16), notes=200, delta=1e-4)
+    figure = noise_grid._chart(Setting(1.0, 2, 16), spent, None, "F1 of entities")
+    assert [len(line.x) for line in figure.data] == [9, 9, 9, 9]
+    titles = [axis.title.text.replace("<br>", " ") for axis in figure.select_xaxes()]
+    assert titles == [panel.title for panel in PANELS.values()]
+    assert [list(axis.ticktext) for axis in figure.select_xaxes()] == [
+        ["0.25", "1", "4"],
+        ["0.5", "2", "8"],
+        ["4", "16", "64"],
+        ["4", "16", "64"],
+    ]
+    assert [axis.title.text for axis in figure.select_yaxes() if axis.title.text] == ["ε"]
+
+
+def test_the_lines_go_through_the_epsilon_of_the_sweeps_own_training(data, smoke_specs) -> None:
+    """Without a grid the page draws ε around the private run, and says that nothing was measured there."""
+    app = visit("tradeoff", view="What if?")
+    run = Workspace(data, shared=()).run(smoke_specs["dp"].run_id)
+    said = next(one.value for one in app.markdown if one.value.startswith("Around one training"))
+    assert f"σ = {run.privacy.noise_multiplier:.4g}, {run.spec.training.epochs:g} epochs" in said
+    assert "Not measured for the other settings: bits per character." in said
+    lines = next(frame.value for frame in app.dataframe if "panel" in frame.value)
+    assert set(lines["panel"]) == set(PANELS) and "value" not in lines.columns
+    at_centre = lines[lines["sigma"].sub(run.privacy.noise_multiplier).abs() < 1e-9]
+    at_centre = at_centre[(at_centre["epochs"] == run.spec.training.epochs) & (at_centre["panel"] == "noise")]
+    assert at_centre["epsilon"].tolist() == [pytest.approx(run.privacy.epsilon(), rel=0.02)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
@@ -18,10 +20,24 @@ from pages.parts.session import owner, resources
 
 METRICS = {"gpt2": "bits_per_character"}  # usefulness by the kind of model; of others the F1 of entities
 OTHERWISE = "entity_f1"
+SCALED = (
+    "With σ in proportion to the root of the batch size, a larger batch costs no more ε, while the noise of a step's "
+    "mean gradient falls. The learning rate falls where that noise is large."
+)
+
+
+def example(sweep: Sweep) -> Run | None:
+    """The sweep's private run nearest to ε = 8 in ratio; None without a private run."""
+    runs = [run for run in map(owner.workspace().run, sweep.run_ids) if run.privacy is not None]
+    return min(runs, key=lambda one: abs(math.log((one.spec.privacy.target_epsilon or 8.0) / 8.0)), default=None)
 
 
 def show(sweep: Sweep) -> None:
-    """A chart with a column for each way to vary the training; nothing without a measured grid for this hospital."""
+    """A chart with a column for each way to vary the training: ε, and usefulness where a grid was measured.
+
+    Without a measured grid for this hospital, the lines of ε are those around one of the sweep's own trainings. Without
+    a private run per note nothing is shown.
+    """
     every = owner.workspace().runs()
     same = [run for run in every if (run.spec.corpus, run.spec.model) == (sweep.corpus, sweep.model)]
     found = grid_of(
@@ -29,26 +45,52 @@ def show(sweep: Sweep) -> None:
         for run in same
         if run.spec.privacy.unit == "note" and run.spec.training.clip_norm is None and run.spec.without is None
     )
+    metric = METRICS.get(sweep.model.kind, OTHERWISE)
+    name = figure_of(metric).label
     if found is None:
+        _show_budget(example(sweep), name)
         return
     centre, runs = found
-    metric = METRICS.get(sweep.model.kind, OTHERWISE)
-    name, delta = figure_of(metric).label, runs[0].spec.privacy.delta
-    notes = notes_of(next(run for run in runs if setting_of(run) == centre))
-    spent = _budget(centre.sigma, centre.epochs, centre.batch, notes, delta)
+    spent = _spent(centre, next(run for run in runs if setting_of(run) == centre))
     useful = _measured(str(owner.workspace().root), tuple(run.id for run in runs), centre, metric, runs)
-    st.header("What do noise, epochs and batch size do?", anchor=False)
-    st.markdown(
-        f"Around one training (σ = {centre.sigma:g}, {centre.epochs:g} epochs, batches of {centre.batch:g} notes), one "
-        f"setting varies at a time. Above: ε per note. Below: {name}, measured."
-    )
-    chart_style.show(_chart(spent, useful, name), key="noise-grid", alt=_alt(useful, name))
+    _head(centre, f"Above: ε per note. Below: {name}, measured.")
+    chart_style.show(_chart(centre, spent, useful, name), key="noise-grid", alt=_alt(useful, name))
     st.caption(
-        "With σ in proportion to the root of the batch size, a larger batch costs no more ε, while the noise of a "
-        "step's mean gradient falls. The learning rate falls where that noise is large. Bars are 95\u00a0% intervals. "
-        "Choosing a setting by these results would cost more ε than its run says."
+        f"{SCALED} Bars are 95\u00a0% intervals. Choosing a setting by these results would cost more ε than its "
+        "run says."
     )
     data_table(useful, name="noise-grid")
+
+
+def _show_budget(run: Run | None, name: str) -> None:
+    """The lines of ε alone, around a private run."""
+    if run is None or run.privacy is None or run.privacy.unit != "note":
+        return
+    training = run.spec.training
+    centre = Setting(run.privacy.noise_multiplier, training.epochs, training.batch_size)
+    spent = _spent(centre, run)
+    _head(centre, f"Lines: ε per note, by exact accounting. Not measured for the other settings: {name}.")
+    ends = [
+        f"{panel.title}: ε from {promised_text(line.iloc[0])} to {promised_text(line.iloc[-1])}"
+        for key, panel in PANELS.items()
+        if len(line := spent.loc[spent["panel"] == key, "epsilon"])
+    ]
+    chart_style.show(_chart(centre, spent, None, name), key="noise-grid", alt=". ".join(ends))
+    st.caption(SCALED)
+    data_table(spent, name="noise-grid")
+
+
+def _head(centre: Setting, what: str) -> None:
+    st.header("What do noise, epochs and batch size do?", anchor=False)
+    st.markdown(
+        f"Around one training (σ = {centre.sigma:.4g}, {centre.epochs:g} epochs, batches of {centre.batch:,g} notes), "
+        f"one setting varies at a time. {what}"
+    )
+
+
+def _spent(centre: Setting, run: Run) -> pd.DataFrame:
+    """ε around the setting of a private run, on its notes and at its δ."""
+    return _budget(centre.sigma, centre.epochs, centre.batch, notes_of(run), run.spec.privacy.delta)
 
 
 @resources.cached_data(max_entries=20, show_spinner="Counting the privacy loss of every step …")
@@ -63,8 +105,10 @@ def _measured(root: str, run_ids: tuple[str, ...], _centre: Setting, metric: str
     return measured(_centre, _runs, queries.metrics(owner.workspace(), frozenset(run_ids)), metric)
 
 
-def _chart(spent: pd.DataFrame, useful: pd.DataFrame, name: str) -> go.Figure:
-    figure = make_subplots(rows=2, cols=len(PANELS), shared_xaxes="columns", shared_yaxes="rows", vertical_spacing=0.06)
+def _chart(centre: Setting, spent: pd.DataFrame, useful: pd.DataFrame | None, name: str) -> go.Figure:
+    """A column for each panel: ε above, and what was measured below; without `useful` ε alone."""
+    rows, columns = 1 if useful is None else 2, len(PANELS)
+    figure = make_subplots(rows=rows, cols=columns, shared_xaxes="columns", shared_yaxes="rows", vertical_spacing=0.06)
     for column, (key, panel) in enumerate(PANELS.items(), start=1):
         line = spent[spent["panel"] == key]
         figure.add_scatter(
@@ -77,6 +121,11 @@ def _chart(spent: pd.DataFrame, useful: pd.DataFrame, name: str) -> go.Figure:
             customdata=[promised_text(value) for value in line["epsilon"]],
             hovertemplate="%{x:.3g}: ε = %{customdata}<extra></extra>",
         )
+        ends = sorted({line["x"].min(), panel.x(centre), line["x"].max()})
+        ticks = {"tickvals": ends, "ticktext": [f"{end:,.3g}" if end < 1_000 else f"{end:,.0f}" for end in ends]}
+        figure.update_xaxes(row=rows, col=column, title=chart_style.wrapped(panel.title, 10), **ticks)
+        if useful is None:
+            continue
         dots = useful[useful["panel"] == key]
         figure.add_scatter(
             row=2,
@@ -89,12 +138,14 @@ def _chart(spent: pd.DataFrame, useful: pd.DataFrame, name: str) -> go.Figure:
             error_y={"array": dots["high"] - dots["value"], "arrayminus": dots["value"] - dots["low"]},
             hovertemplate="%{x:.3g}: %{y:.3f}<extra></extra>",
         )
-        figure.update_xaxes(row=2, col=column, title=panel.title)
-    figure.update_xaxes(type="log", dtick="D2")
-    figure.update_yaxes(row=1, type="log")
+    figure.update_xaxes(type="log")
+    figure.update_yaxes(row=1, type="log", dtick=1)
     figure.update_yaxes(row=1, col=1, title="ε")
-    figure.update_yaxes(row=2, col=1, title=chart_style.wrapped(name, 24))
-    figure.update_layout(height=460, showlegend=False, margin={"l": 0, "r": 10, "t": 10, "b": 0})
+    if useful is not None:
+        figure.update_yaxes(row=2, col=1, title=chart_style.wrapped(name, 24))
+    figure.update_layout(
+        height=230 * rows + 30 * (useful is None), showlegend=False, margin={"l": 0, "r": 10, "t": 10, "b": 0}
+    )
     return figure
 
 

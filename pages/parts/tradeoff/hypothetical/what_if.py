@@ -16,7 +16,7 @@ from core.spec import Accountant, Unit
 from pages.parts.common import chart_style
 from pages.parts.common.data_table import data_table
 from pages.parts.common.query_params import KEEP
-from pages.parts.session import owner, resources
+from pages.parts.session import resources
 from pages.parts.tradeoff.hypothetical import noise_grid
 
 ACCOUNTANTS = {  # name → colour, dash, explanation
@@ -125,12 +125,10 @@ def _follow(sweep: Sweep, first: Setting) -> None:
 
 def _opening(sweep: Sweep) -> Setting:
     """The sweep's run nearest to ε = 8 in ratio; without a private run, batches of 256 of 3,000 notes."""
-    runs = [run for run in map(owner.workspace().run, sweep.run_ids) if run.privacy is not None]
-    if not runs:
+    run = noise_grid.example(sweep)
+    if run is None or run.privacy is None:
         return Setting(0.95, 3_000, 256, 140, 1e-5, "note")
-    run = min(runs, key=lambda one: abs(math.log((one.spec.privacy.target_epsilon or 8.0) / 8.0)))
     mechanism, size = run.privacy, run.spec.training.batch_size
-    assert mechanism is not None  # chosen among such runs
     units = max(size, round(size / mechanism.sample_rate))
     return Setting(
         float(f"{mechanism.noise_multiplier:.4g}"), units, size, mechanism.steps, mechanism.delta, mechanism.unit
