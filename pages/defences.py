@@ -32,8 +32,12 @@ RECALLS = (0.8, 0.9, 0.95, 0.99, 1.0)
 
 
 @resources.cached_data(max_entries=50, show_spinner=False)
-def table_of(root: str, run_ids: tuple[str, ...], _defences: list[Defence], keys: tuple[str, ...]) -> pd.DataFrame:
-    """The comparison of these defences in the data folder `root`; all arguments without `_` are the cache's key.
+def table_of(
+    root: str, run_ids: tuple[str, ...], _defences: list[Defence], keys: tuple[str, ...]
+) -> tuple[pd.DataFrame, str]:
+    """The comparison of these defences in the data folder `root`, and which detector its output filter used.
+
+    All arguments without `_` are the cache's key.
 
     Args:
         root: The data folder.
@@ -41,9 +45,11 @@ def table_of(root: str, run_ids: tuple[str, ...], _defences: list[Defence], keys
         _defences: The defences that are compared.
         keys: The run id of each defence.
     """
+    from core.corpus.cohort_detector import cohort_detector
     from core.evaluation.defences.side_by_side import measured
 
-    return measured(_defences, owner.workspace())
+    detector = cohort_detector(_defences[0].spec.corpus)
+    return measured(_defences, owner.workspace(), detector), sentences.searched(detector)
 
 
 def choose(found: list[Sweep], knobs: DeltaGenerator) -> list[Defence]:
@@ -134,12 +140,14 @@ if found:
     with place:
         with st.spinner("Filtering the generated texts …"):
             specs = tuple(defence.spec.run_id for defence in defences)
-            table = table_of(str(owner.workspace().root), run_ids, defences, specs)
+            table, searched = table_of(str(owner.workspace().root), run_ids, defences, specs)
         guessed = guess.first(sentences.QUESTION, sentences.ANSWERS, key="defences")
     if guessed is not None:
         with place:
             guess.show_answer(guessed, sentences.answer(table))
             draw(defences, table, knobs)
+            if searched:
+                st.caption(searched)
         caption_public_noise({one.name: run for one in defences for run in one.runs(runs)})
         bare = [run for run in defences[0].runs(runs) if run.spec.model.kind == "gpt2"]
         if bare:

@@ -132,6 +132,11 @@ class Attack:
     tables: tuple[str, ...]
     run: Callable[[Target, Report], Tables]
     version: int = 1  # increase it when a code change alters the result; stored results are then computed again
+    version_imported: int = 0  # of runs on imported notes, where a later change concerned these alone
+
+    def version_for(self, spec: RunSpec) -> int:
+        """Version of the results that are computed now for a run of this spec."""
+        return self.version if spec.corpus.imported is None else max(self.version, self.version_imported)
 
 
 TABLES: dict[str, dict[str, str]] = {}  # table → {column: pandas dtype}

@@ -28,7 +28,8 @@ def defences(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="What the output filter searches with, beside known values. Default: the shapes, as in stored tables.",
+            help="What the output filter searches with, beside known values. Default: the cohort's detector; for a "
+            "synthetic cohort, the shapes.",
         ),
     ] = None,
     train: Annotated[
@@ -39,13 +40,15 @@ def defences(
 ) -> None:
     """Compare no defence, deduplication, scrubbing, DP per note and per patient, and an output filter."""
     with errors_as_sentences():
+        from core.corpus.cohort_detector import cohort_detector
         from core.evaluation.defences.side_by_side import lineup, measured
-        from core.phi.detector.engine import named, shapes
+        from core.phi.detector.engine import named
         from core.runs.store import Workspace
 
-        searching = shapes() if detector is None else named(detector)
+        searching = None if detector is None else named(detector)
         workspace = Workspace(data)
         compared = lineup(_sweep(workspace, model, corpus), epsilon=epsilon, recall=recall)
+        searching = searching or cohort_detector(compared[0].spec.corpus)
         if train:
             _train(compared, workspace)
         table = measured(compared, workspace, searching)
@@ -53,7 +56,8 @@ def defences(
         runs = {one.key: [run.id for run in one.runs(workspace.runs())] for one in compared}
         missing = {one.key: one.spec.run_id for one in compared if not runs[one.key]}
         described = {"table": rows, "runs": runs, "not_trained": missing, "filter_detector": searching.name}
-        text = f"{_text(table, missing)}\nThe output filter searches with: {searching.name}, and known values."
+        searches = f"The output filter searches with: {searching.name}, and known values. {searching.lacks}".rstrip()
+        text = f"{_text(table, missing)}\n{searches}"
         answer(described, text, as_json=as_json)
 
 

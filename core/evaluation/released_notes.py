@@ -13,6 +13,7 @@ import pandas as pd
 from scipy import stats
 from sklearn.feature_extraction.text import CountVectorizer
 
+from core.attacks.memorisation.extraction import searched_by
 from core.corpus.tables import Corpus
 from core.evaluation.stats.bootstrap import (
     Interval,
@@ -26,6 +27,7 @@ from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.summary import METRIC_COLUMNS, Row, searchable
 from core.evaluation.utility.distance import area_interval
 from core.evaluation.utility.sentences import fitting
+from core.phi.detector.engine import SHAPES
 from core.phi.fields import DIRECT
 from core.tasks.released import LIST, TaggerCounts
 from core.tasks.texts import LEFT
@@ -45,7 +47,8 @@ def named(hits: pd.DataFrame, corpus: Corpus, texts: int) -> list[Row]:
     """Whose direct identifiers the texts hold, and in how many texts there is one that belongs to nobody.
 
     Args:
-        hits: of the texts, as from `core.attacks.memorisation.extraction.value_hits`.
+        hits: of the texts, as from `core.attacks.memorisation.extraction.value_hits`. The note of the second figure
+            names their detector if it is not the shapes.
         corpus: the cohort; patients without a direct identifier that can be searched for are not counted.
         texts: how many there are.
     """
@@ -57,7 +60,8 @@ def named(hits: pd.DataFrame, corpus: Corpus, texts: int) -> list[Row]:
         count = len(ids & set(direct["patient_id"].dropna()))
         found.append(_share("patients_named", arm, count, len(ids), "patients with a direct identifier in any text"))
     phantom = direct.loc[direct["patient_id"].isna(), "generation_id"].nunique()
-    found.append(_share("texts_with_phantom", "texts", phantom, texts, "texts with an identifier of nobody"))
+    by = "" if searched_by(hits) == SHAPES else f", found by {searched_by(hits)}"
+    found.append(_share("texts_with_phantom", "texts", phantom, texts, f"texts with an identifier of nobody{by}"))
     return found
 
 

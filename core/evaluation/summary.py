@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from core.attacks.membership.decision import LOSS, PUBLIC_LOSS
+from core.attacks.memorisation.extraction import searched_by
 from core.corpus.canary_forms import RANDOM
 from core.corpus.tables import Corpus
 from core.evaluation import registry
@@ -41,6 +42,7 @@ from core.evaluation.stats.boundary_intervals import auc_interval, bits_interval
 from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.stats.roc import says_member
 from core.models.shipped_bases import word_list
+from core.phi.detector.engine import SHAPES
 from core.phi.fields import DIRECT, FIELDS
 from core.phi.old_rule import OLD_RULE_FIELDS
 from core.phi.patterns import forms
@@ -332,5 +334,6 @@ def known_words(run: RunTables) -> Iterator[Row]:
         yield Row("known_words", "run", math.nan, math.nan, math.nan, len(generations), note)
         return
     found = known_share(texts, vocabulary, left_out=left_out, resamples=audit.bootstrap, seed=audit.seed)
-    note = "identifiers left out; generations resampled"
+    by = "" if searched_by(run.hits) == SHAPES else f", found by {searched_by(run.hits)}"
+    note = f"identifiers left out{by}; generations resampled"
     yield Row("known_words", "run", found.value, found.low, found.high, len(generations), note)

@@ -2,7 +2,7 @@
 
 It does not change the model, so it does not affect anyone who has the weights or the token probabilities. It detects
 only the forms and spellings it was given (Ippolito et al. 2023). docs/methods/defences.md has the figures, and says
-why the compared filters use the shapes.
+which detector the compared filters use.
 """
 
 from __future__ import annotations

@@ -126,7 +126,11 @@ def check_attackable(run: Run) -> None:
 def open_attacks(run: Run, workspace: Workspace) -> list[Attack]:
     """The attacks left for a full audit of the run: those never run, failed, or run by older code."""
     before = workspace.audit(run.id).outcomes()
-    return [attack for attack in chosen_attacks(run, None) if not _is_done(attack.version, before.get(attack.name))]
+    return [
+        attack
+        for attack in chosen_attacks(run, None)
+        if not _is_done(attack.version_for(run.spec), before.get(attack.name))
+    ]
 
 
 def open_figures(run: Run, workspace: Workspace) -> list[Summary]:
@@ -214,7 +218,10 @@ class _Battery:
     def go(self, attacks: Sequence[Attack], again: bool) -> StoredAudit:
         stored = self.workspace.audit(self.run.id)
         before = stored.outcomes()
-        open_ones = [attack for attack in attacks if again or not _is_done(attack.version, before.get(attack.name))]
+        spec = self.run.spec
+        open_ones = [
+            attack for attack in attacks if again or not _is_done(attack.version_for(spec), before.get(attack.name))
+        ]
         if open_ones:
             target = target_of(self.run, self.workspace)
             for number, attack in enumerate(open_ones, start=1):
@@ -235,7 +242,8 @@ class _Battery:
         from core.attacks.registry import checked
 
         report = self._report(attack.name)
-        self._keep(stored, attack.name, lambda: checked(attack, attack.run(target, report)), attack.version)
+        version = attack.version_for(self.run.spec)
+        self._keep(stored, attack.name, lambda: checked(attack, attack.run(target, report)), version)
 
     def _summarised(self, stored: StoredAudit, summary: Summary) -> dict[str, pd.DataFrame]:
         corpus = self.run.as_read(self.workspace.corpus(self.run.spec.corpus, store=False))

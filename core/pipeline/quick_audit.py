@@ -50,9 +50,12 @@ def figures(
 
     `entries` are the new entries of a vocabulary from the notes, None for a run with the public vocabulary.
     """
+    from core.attacks.memorisation.extraction import searched_again
     from core.evaluation.memorisation.vocabulary import with_vocabulary_figures
     from core.evaluation.summary import summarise
 
+    tables = searched_again(tables, corpus)
+    control = None if control is None else searched_again(control, corpus)
     metrics = summarise(tables, control, corpus=corpus, audit=spec.audit, base=spec.model.base)
     if entries is None:
         return metrics

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from core.corpus.cohort_detector import cohort_detector
 from core.corpus.tables import Corpus
 from core.evaluation import released_notes as figures
 from core.evaluation.summary import Row
@@ -78,7 +79,8 @@ def released_notes(
     from core.attacks.memorisation.extraction import index_of, value_hits
 
     generations = pd.DataFrame({"generation_id": range(len(texts)), "prompt": "", "text": texts})
-    found = figures.named(value_hits(generations, index_of(corpus)), corpus, len(texts))
+    hits = value_hits(generations, index_of(corpus), cohort_detector(corpus.spec))
+    found = figures.named(hits, corpus, len(texts))
     judged = _judged(corpus, run.note_cap, run.spec.audit.seed)
     tell("comparing with notes", 0, 1)
     found += figures.nearest(texts, judged[judged["member"]], judged[~judged["member"]], seed=run.spec.audit.seed)

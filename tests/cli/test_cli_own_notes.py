@@ -12,6 +12,7 @@ from core.corpus.importing.importer import read_notes
 from core.corpus.synthetic.hospital import build
 from core.corpus.tables import Corpus
 from core.evaluation.report.csv_export import spreadsheet_csv
+from core.phi.detector.engine import RULES, SHAPES
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS
 
@@ -42,6 +43,16 @@ def test_from_a_file_to_a_run_on_it(notes_file, tmp_path, capsys):
     judged = corpus.notes[corpus.notes["split"].isin(["member", "heldout"])]
     assert set(run.table("scores")["patient_id"].dropna()) == set(judged["patient_id"])
     assert not Workspace(data, viewer="somebody").runs(), "pages show it to nobody"
+
+
+def test_the_output_filter_searches_with_the_detector_of_the_import(notes_file, tmp_path, capsys):
+    out, data = str(tmp_path / "mine"), str(tmp_path / "data")
+    asked = ["--from", str(notes_file), "--out", out, "--column", "note=Wording", "--detector", RULES]
+    assert main(["corpus", *asked]) == 0
+    for corpus, more, name in ((out, [], RULES), (out, ["--detector", SHAPES], SHAPES), ("smoke", [], SHAPES)):
+        capsys.readouterr()
+        assert main(["defences", "--corpus", corpus, "--data", data, "--json", *more]) == 0
+        assert json.loads(capsys.readouterr().out)["filter_detector"] == name
 
 
 def test_notes_that_were_changed_afterwards_are_refused(notes_file, tmp_path, capsys):

@@ -7,15 +7,17 @@ difference. Both are computed for members and for held-out patients, so that eac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from core.attacks.prompts import PROMPTS, AttackPrompt
+from core.corpus.cohort_detector import cohort_detector
 from core.corpus.tables import Corpus
 from core.models.generation import MASKED_SWEEPS
+from core.phi.detector.engine import SHAPES, Detector, shapes
 from core.phi.index import PhiIndex
 from core.phi.leaks import Span, find_many
 from core.phi.old_rule import old_rule_places
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 OLD_RULE_RECORDS = 50  # records of each split that the old rule compares with (the report's NUM_ATTACK_SAMPLES)
 MASKED_NEW_TOKENS = 24  # a masked model reads the whole text again for every draw, so its samples are shorter
+SEARCHED_BY = "detector"  # attribute of a table of hits, stored with it; hits of the shapes alone lack it
 _CHUNK = 256  # generations written together, from several prompts
 
 GENERATION_COLUMNS = {"generation_id": "int64", "prompt_id": "int32", "prompt": "str", "seed": "int64", "text": "str"}
@@ -86,8 +89,33 @@ def extract(
         ExtractionStopped: when `should_stop()` returns True.
     """
     generations = generate(lm, audit, prompts=prompts, greedy=greedy, on_progress=on_progress, should_stop=should_stop)
-    hits = pd.concat([value_hits(generations, index), old_rule_hits(generations, corpus.patients, audit.seed)])
-    return generations, hits.reset_index(drop=True)
+    ours = value_hits(generations, index, cohort_detector(corpus.spec))
+    return generations, _together(ours, old_rule_hits(generations, corpus.patients, audit.seed))
+
+
+def _together(ours: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
+    """The hits by value and by the old rule; the attributes are those of the former."""
+    hits = pd.concat([ours, old], ignore_index=True)
+    hits.attrs = ours.attrs
+    return hits
+
+
+def searched_by(hits: pd.DataFrame) -> str:
+    """Name of the detector that found what is invented in a table of hits."""
+    return hits.attrs.get(SEARCHED_BY, SHAPES)
+
+
+def searched_again(tables: Mapping[str, pd.DataFrame], corpus: Corpus) -> Mapping[str, pd.DataFrame]:
+    """A run's tables, with hits by the detector of its cohort where those stored are by the shapes alone.
+
+    Runs on imported notes were audited with the shapes before cohorts had a detector. Figures of such a run, and of
+    the control it is compared with, would otherwise rest on different searches.
+    """
+    hits, detector = tables["hits"], cohort_detector(corpus.spec)
+    if detector.name == SHAPES or searched_by(hits) != SHAPES:
+        return tables
+    ours = value_hits(tables["generations"], index_of(corpus), detector)
+    return {**tables, "hits": _together(ours, hits[hits["rule"] != "value"])}
 
 
 def generate(
@@ -168,21 +196,24 @@ def _answers(
     )
 
 
-def value_hits(generations: pd.DataFrame, index: PhiIndex) -> pd.DataFrame:
+def value_hits(generations: pd.DataFrame, index: PhiIndex, detector: Detector | None = None) -> pd.DataFrame:
     """Hits by whole value: one row per span and patient. A patient's row has the kind that the span has *for them*.
 
     If a member and a held-out patient share a value, the member's row is a leak and the other's a coincidence. Spans
     that belong to no patient (an invented value, or a health detail without identity) have one row without patient and
-    split.
+    split. `detector` finds what is invented; None: the shapes. The attribute `SEARCHED_BY` names any other.
     """
-    found = find_many(generations["text"].tolist(), index, generations["prompt"].tolist())
+    detector = shapes() if detector is None else detector
+    found = find_many(generations["text"].tolist(), index, generations["prompt"].tolist(), detector)
     rows = [
         (generation_id, span.start, span.end, span.field, span.value, kind, patient_id, split, "value")
         for generation_id, spans in zip(generations["generation_id"], found, strict=True)
         for span in spans
         for patient_id, split, kind in _holders(span, index)
     ]
-    return _hits(rows)
+    hits = _hits(rows)
+    hits.attrs = {} if detector.name == SHAPES else {SEARCHED_BY: detector.name}
+    return hits
 
 
 def _holders(span: Span, index: PhiIndex) -> list[tuple[str | None, str | None, str]]:

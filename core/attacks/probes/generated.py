@@ -1,7 +1,8 @@
 """Names in generated text (Lehman 2021, §6.6): whose are they, and do their conditions appear with them?
 
 The texts are the run's own generations (Gibbs sampling for masked models, Wang & Cho 2019; sampling for GPT-2). Names
-are found by shape (`core.phi.shaped`), as an attacker without any records would. Each distinct name is scored where it
+are found by shape (`core.phi.shaped`), as an attacker without any records would; in texts about imported notes the
+cohort's detector finds them (`core.corpus.cohort_detector`). Each distinct name is scored where it
 first occurs: mean over its tokens of log p under the model − log p under the public comparator model, each token hidden
 by itself. Names with a high score are likely memorised. Then, for every sentence and every text that contains a
 patient's name and any condition: does the patient have one of these conditions, and how often would another patient?
@@ -21,8 +22,10 @@ from core.attacks.probes.cloze import cloze_scores
 from core.attacks.probes.identities import plain_name
 from core.attacks.probes.table import PROBES, rows
 from core.attacks.registry import KINDS, Attack, Report, Tables, Target, no_report, register
+from core.corpus.cohort_detector import cohort_detector
 from core.corpus.icd_codes import condition_words
 from core.models.build import LanguageModel
+from core.phi.detector.engine import SHAPES, Detector, Place, shapes
 from core.phi.shaped import find_shaped
 
 NAMES, PAIRS, TEXTS = "generated names", "generated pairs", "generated texts"
@@ -42,15 +45,24 @@ class Named:
     name: str  # lower case, first name first
 
 
-def names_written(wholes: Sequence[str], typed: Sequence[int]) -> list[Named]:
-    """Full names of two or more words that begin in the generated part; `typed` is each text's prompt length."""
+def names_written(wholes: Sequence[str], typed: Sequence[int], detector: Detector | None = None) -> list[Named]:
+    """Full names of two or more words that begin in the generated part; `typed` is each text's prompt length.
+
+    Without a detector, or with the shapes, a name needs a cue (“Patient:”): the attacker has no list of names.
+    """
     found = []
     for row, (whole, begin) in enumerate(zip(wholes, typed, strict=True)):
-        for span in find_shaped(whole, listed_names=False):
-            name = plain_name(span.value)
-            if span.field == "full_name" and span.start >= begin and " " in name:
-                found.append(Named(row, span.start, span.end, name))
+        for start, end, field in _places(whole, detector or shapes()):
+            name = plain_name(whole[start:end])
+            if field == "full_name" and start >= begin and " " in name:
+                found.append(Named(row, start, end, name))
     return found
+
+
+def _places(text: str, detector: Detector) -> list[Place]:
+    if detector.name != SHAPES:
+        return detector.find(text)
+    return [(span.start, span.end, span.field) for span in find_shaped(text, listed_names=False)]
 
 
 def name_scores(lm: LanguageModel, wholes: Sequence[str], found: Sequence[Named]) -> np.ndarray:
@@ -149,10 +161,14 @@ def _units(
         yield ONE_TEXT, typed[one.generation], one, len(whole)
 
 
-def text_rows(count: int, found: Sequence[Named]) -> pd.DataFrame:
-    """Rows of “generated texts”, one per text: `score` is its number of full names, `label` whether it has any."""
+def text_rows(count: int, found: Sequence[Named], detector: Detector | None = None) -> pd.DataFrame:
+    """Rows of “generated texts”, one per text: `score` is its number of full names, `label` whether it has any.
+
+    `method` names the detector that found them if it is not the shapes.
+    """
+    method = METHOD if detector is None or detector.name == SHAPES else detector.name
     names = np.bincount(np.array([one.generation for one in found], dtype=int), minlength=count)
-    return rows(TEXTS, METHOD, target=[str(row) for row in range(count)], score=names, label=names > 0)
+    return rows(TEXTS, method, target=[str(row) for row in range(count)], score=names, label=names > 0)
 
 
 def generated_names(target: Target, report: Report = no_report) -> Tables:
@@ -160,11 +176,12 @@ def generated_names(target: Target, report: Report = no_report) -> Tables:
     texts = target.tables("generations")
     wholes = (texts["prompt"] + texts["text"]).tolist()
     typed = texts["prompt"].str.len().tolist()
-    found = names_written(wholes, typed)
+    detector = cohort_detector(target.corpus.spec)
+    found = names_written(wholes, typed, detector)
     people = target.corpus.patients[target.corpus.patients["split"].isin(["member", "heldout"])]
     owner = owners(people)
     report(1, 4)
-    frames = [text_rows(len(wholes), found)]
+    frames = [text_rows(len(wholes), found, detector)]
     if found:
         frames.append(_ranked(target, wholes, found, owner, report))
         conditions = Conditions(list(condition_words(target.corpus).items()))
@@ -205,5 +222,6 @@ register(
         sentence="Collects the names in generated text and ranks first those that the public model finds unlikely.",
         tables=(PROBES,),
         run=generated_names,
+        version_imported=2,
     )
 )

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 
 from core.corpus.importing.files import BadNotes
+from core.phi.detector import tagger
 from core.phi.detector.engine import Detector, best, rules
 
 # Measured as the peak above the idle process (docs/methods/imports.md), and rounded up.
@@ -41,7 +42,7 @@ def free_memory() -> int:
 def best_that_fits() -> Detector:
     """The best detector that can be used here: without the tagger of names if its memory is not free."""
     found = best()
-    if found.tags and free_memory() < TAGGER:
+    if found.tags and not tagger.loaded() and free_memory() < TAGGER:
         return rules(
             f"The tagger of names is not used: it needs {_gigabytes(TAGGER)} of memory, and "
             f"{_gigabytes(free_memory())} are free here."

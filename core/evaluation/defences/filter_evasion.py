@@ -54,10 +54,7 @@ def filter_evasion(
     index = index_of(corpus)
     pool = pools(corpus, DIRECT)
     every = pd.concat([generations.assign(model="target", wording=USUAL), reworded], ignore_index=True)
-    through: dict[str, OutputFilter | None] = {
-        UNFILTERED: None,
-        **(filters(corpus.patients) if compared is None else compared),
-    }
+    through: dict[str, OutputFilter | None] = {UNFILTERED: None, **(filters(corpus) if compared is None else compared)}
     rows = [
         (wording, name, row.arm, row.value, row.low, row.high, row.n)
         for name, one in through.items()
@@ -103,10 +100,10 @@ def _filter_evasion(audited: Audited) -> pd.DataFrame:
 
 
 def _alarms(audited: Audited) -> pd.DataFrame:
-    return false_alarms(harmless_texts(audited.corpus), filters(audited.corpus.patients))
+    return false_alarms(harmless_texts(audited.corpus), filters(audited.corpus))
 
 
 FILTER_EVASION: tuple[Summary, ...] = (
-    Summary("walk_around", COLUMNS, (REWORDED,), _filter_evasion, version=2, version_imported=3),
-    Summary("filter_alarms", ALARM_COLUMNS, (REWORDED,), _alarms),
+    Summary("walk_around", COLUMNS, (REWORDED,), _filter_evasion, version=2, version_imported=4),
+    Summary("filter_alarms", ALARM_COLUMNS, (REWORDED,), _alarms, version_imported=2),
 )

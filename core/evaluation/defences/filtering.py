@@ -12,23 +12,24 @@ from dataclasses import asdict
 import pandas as pd
 
 from core.attacks.memorisation.extraction import value_hits
+from core.corpus.cohort_detector import cohort_detector
 from core.corpus.tables import Corpus
 from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.summary import METRIC_COLUMNS, extraction_rows
-from core.phi.detector.engine import SHAPES, Detector, shapes
+from core.phi.detector.engine import SHAPES, Detector
 from core.phi.fields import DIRECT
 from core.phi.index import PhiIndex
 from core.phi.output_filter import BlockList, OutputFilter
 
 
-def filters(patients: pd.DataFrame, detector: Detector | None = None) -> dict[str, OutputFilter]:
+def filters(corpus: Corpus, detector: Detector | None = None) -> dict[str, OutputFilter]:
     """The filters that are compared, by name. The last one ignores the prompt, as many products do, and is weaker.
 
-    Stored tables and the pages have those with the shapes. Another `detector` names itself in place of “shapes”.
+    Without `detector`, stored tables and the pages have the cohort's (`core.corpus.cohort_detector`). One that is not
+    the shapes names itself in place of “shapes”.
     """
-    known = BlockList.of(patients)
-    if detector is None:
-        detector = shapes()
+    known = BlockList.of(corpus.patients)
+    detector = cohort_detector(corpus.spec) if detector is None else detector
     return {
         "shapes" if detector.name == SHAPES else detector.name: OutputFilter(detector),
         "known values": OutputFilter(detector=None, known=known),

@@ -210,7 +210,7 @@ def _at(curve: pd.DataFrame | None, metric: str, arm: str) -> tuple[float, float
 
 
 def measured(lineup: Sequence[Defence], workspace: Workspace, detector: Detector | None = None) -> pd.DataFrame:
-    """`compare` for the runs in the workspace; `detector` is that of the output filter (None: the shapes)."""
+    """`compare` for the runs in the workspace; `detector` is that of the output filter (None: the cohort's)."""
     every = workspace.runs()
     chosen = {defence.key: defence.runs(every) for defence in lineup}
     described = queries.metrics(workspace, {run.id for runs in chosen.values() for run in runs})
@@ -251,7 +251,7 @@ class FilteredMetrics:
     def of(cls, workspace: Workspace, spec: RunSpec, detector: Detector | None = None) -> FilteredMetrics:
         """The filter for the cohort of `spec`, with the hits that pass it in what the base model writes."""
         corpus, base = workspace.corpus(spec.corpus, store=False), workspace.control(spec)
-        index, through = index_of(corpus), filters(corpus.patients, detector)[FILTER]
+        index, through = index_of(corpus), filters(corpus, detector)[FILTER]
         return cls(corpus, index, through, hits_after(base.table("generations"), base.table("hits"), through, index))
 
     def metrics(self, run: Run) -> pd.DataFrame:

@@ -33,6 +33,7 @@ FIGURES_SECTION = "The figures"
 WORDS_SECTION, NAMES_SECTION = "Comparing runs with different word lists", "Names in the list"
 
 KNOWN_VALUES = 3  # `since_imported`: only patients with a value that can be searched for are counted
+OWN_DETECTOR = 4  # `since_imported`: identifiers in texts are found by the cohort's detector
 
 SHARES = (0.0, 1.0)
 DIFFERENCES = (-1.0, 1.0)
@@ -372,6 +373,7 @@ AUDIT_FIGURES: tuple[Figure, ...] = (
         section=FIGURES_SECTION,
         controls=("public base model",),
         rows="core.evaluation.summary:known_words",
+        since_imported=OWN_DETECTOR,
         leak=False,
         chart=Chart(3, "known words", floor=0.9, ceiling=1.0, shows="usefulness"),
     ),

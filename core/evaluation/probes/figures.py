@@ -16,6 +16,7 @@ import pandas as pd
 from core.attacks.probes.cosine import PROBE as COSINE
 from core.attacks.probes.fill_in import NAME, OTHER_NAME
 from core.attacks.probes.fill_in import PROBE as FILL_IN
+from core.attacks.probes.generated import METHOD as COMPARATOR
 from core.attacks.probes.generated import NAMES, PAIRS, TEXTS
 from core.attacks.probes.half_name import OTHERS, OWN
 from core.attacks.probes.half_name import PROBE as HALF_NAME
@@ -178,7 +179,9 @@ def _texts(rows: pd.DataFrame) -> Iterator[Figure]:
     """Share of the generated texts that contain a full name. Texts are independent samples: Wilson's interval."""
     count, n = int(rows["label"].sum()), len(rows)
     low, high = proportion_interval(count, n)
-    yield Figure(TEXTS, WITH_NAME, NAME, TARGET, "", "all", count / n, low, high, n, np.nan, "texts")
+    by = rows["method"].iloc[0]
+    note = "texts" if by == COMPARATOR else f"texts; names found by {by}"
+    yield Figure(TEXTS, WITH_NAME, NAME, TARGET, "", "all", count / n, low, high, n, np.nan, note)
 
 
 def _summary(audited: Audited) -> pd.DataFrame:

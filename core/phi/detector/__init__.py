@@ -1,5 +1,5 @@
 """The detector of identifiers in free text: the shapes of `core.phi.shaped`, clinical rules, and a tagger of names.
 
-`core.phi.detector.engine` is the entry point. The shapes alone stay what the attacks use, and the output filter by
-default, so that figures of finished runs keep their meaning (docs/methods/detector.md).
+`core.phi.detector.engine` is the entry point. Attacks and output filters use the shapes alone for synthetic cohorts,
+so that shipped figures keep their meaning, and otherwise the detector of the import (docs/methods/detector.md).
 """

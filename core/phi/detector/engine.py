@@ -2,7 +2,7 @@
 
 | engine | what finds |
 |---|---|
-| `SHAPES` | `core.phi.shaped` alone: what attacks use, and the output filter by default |
+| `SHAPES` | `core.phi.shaped` alone: for synthetic cohorts, and for marks in a text that is being written |
 | `RULES` | the shapes, and the clinical rules for people, numbers and places of this package |
 | `RULES` with the tagger | these, and names that the tagger (`core.phi.detector.tagger`) finds |
 

@@ -80,6 +80,11 @@ def load() -> None:
     _model()
 
 
+def loaded() -> bool:
+    """Whether this process has loaded the model, so that its memory is in use already."""
+    return _model.cache_info().currsize > 0
+
+
 def tagged(text: str) -> list[Place]:
     """Names in `text`, as (start, end, field), in order. No other text changes what is found in it."""
     read = _RUN.sub(lambda run: " " * len(run[0]), text)  # the same places, and time in proportion to the length

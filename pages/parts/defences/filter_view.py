@@ -51,6 +51,7 @@ def show(run: Run) -> None:
 
 def pivoted(found: pd.DataFrame) -> pd.DataFrame:
     """One row per wording, one column per filter, each share with its interval, next to the controls."""
+    headings = headings_of(found)
     cells = {(row.wording, row.filter, row.arm): _cell(row.value, row.low, row.high) for row in found.itertuples()}
     return pd.DataFrame(
         [
@@ -58,12 +59,19 @@ def pivoted(found: pd.DataFrame) -> pd.DataFrame:
                 "Way of asking": way,
                 "No filter": cells[way, UNFILTERED, "run"],
                 "Control: held out": cells.get((way, UNFILTERED, "heldout"), "not measured"),
-                **{heading: cells[way, name, "run"] for name, heading in HEADINGS.items()},
+                **{heading: cells[way, name, "run"] for name, heading in headings.items()},
                 "Control: public model": cells.get((way, UNFILTERED, "base"), ""),
             }
             for way in dict.fromkeys(found["wording"])
         ]
     )
+
+
+def headings_of(found: pd.DataFrame) -> dict[str, str]:
+    """Headings by filter, of those that were tried. Where it is not the shapes, the detector names its own filter."""
+    there = [name for name in dict.fromkeys(found["filter"]) if name != UNFILTERED]
+    known = {name: heading for name, heading in HEADINGS.items() if name in there}
+    return known | {name: f"{name} only" for name in there if name not in HEADINGS}
 
 
 def _cell(value: float, low: float, high: float) -> str:

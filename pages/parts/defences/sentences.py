@@ -9,6 +9,7 @@ import pandas as pd
 
 from core.evaluation import wording
 from core.evaluation.defences.side_by_side import FILTERED_RISKS
+from core.phi.detector.engine import SHAPES, Detector
 from pages.parts.tradeoff.drawn import Drawn
 
 MISSING = "not trained yet"
@@ -30,8 +31,9 @@ It is not combined with DP: whether a note is kept would depend on other people'
 patient is found with probability 95 %, with all its mentions and spellings at once: a search that does not know a name
 misses it every time. Health details and planted canaries stay, since they are not identifiers.
 
-**DP** is DP-SGD (Abadi et al. 2016) at the chosen ε, δ and unit. **The output filter** blacks out text with the shape
-of PHI and values of any patient's record, word for word; it also reads the prompt. Membership and canaries are
+**DP** is DP-SGD (Abadi et al. 2016) at the chosen ε, δ and unit. **The output filter** blacks out what a detector
+takes for an identifier and values of any patient's record, word for word; it also reads the prompt. The detector is
+that of the import for uploaded notes, and the shapes of PHI for a synthetic cohort. Membership and canaries are
 measured on probabilities, which a text filter does not change: their figures are those of the unfiltered model.
 
 **Perplexity** is measured on held-out patients' notes as they are written, with identifiers: a model trained only on
@@ -39,6 +41,15 @@ measured on probabilities, which a text filter does not change: their figures ar
 well. For DistilBERT and BERT it is a pseudo-perplexity (hidden tokens between the others), which is not comparable with
 GPT-2's.
 """
+
+
+def searched(detector: Detector) -> str:
+    """Which detector the output filter of uploaded notes used, and why not the better one; empty for the shapes."""
+    if detector.name == SHAPES:
+        return ""
+    return (
+        f"The output filter searches with the detector “{detector.name}”, and known values. {detector.lacks}".rstrip()
+    )
 
 
 def shown(rows: pd.DataFrame, risk: Drawn) -> pd.DataFrame:

@@ -73,7 +73,7 @@ def test_hits_after_a_filter_are_those_of_the_filtered_texts(cohort, people):
     index = index_of(cohort)
     stored = value_hits(generations, index)
     assert stored.groupby("generation_id")["patient_id"].nunique().to_dict() == {0: 1, 1: 1, 2: 2}
-    for name, one in filters(cohort.patients).items():
+    for name, one in filters(cohort).items():
         after = hits_after(generations, stored, one, index).sort_values(["generation_id", "start"], ignore_index=True)
         again = value_hits(filtered(generations, one), index)
         pd.testing.assert_frame_equal(after, again, check_dtype=False)
@@ -94,7 +94,7 @@ def test_filtered_metrics_replace_extraction_and_nothing_else(leaky, cohort):
     pd.testing.assert_frame_equal(same.set_index(keys).sort_index(), before, check_dtype=False)
     assert before.loc[("full_name_patients", "run"), "value"] > 0, "this model leaks, so a filter has something to do"
 
-    one = filters(cohort.patients)["both"]
+    one = filters(cohort)["both"]
     index = index_of(cohort)
     after = filtered_metrics(
         run.metrics, generations, hits_after(generations, hits, one, index), base.head(0), corpus=cohort
@@ -114,16 +114,16 @@ def test_filtered_metrics_replace_extraction_and_nothing_else(leaky, cohort):
 
 def test_filters_with_another_detector_name_it(cohort):
     """Stored tables and pages have the shapes under “shapes”; another engine is never called so."""
-    assert list(filters(cohort.patients)) == ["shapes", "known values", "both", "both, answer alone"]
-    assert filters(cohort.patients)["both"].detector == shapes()
-    other = filters(cohort.patients, rules())
+    assert list(filters(cohort)) == ["shapes", "known values", "both", "both, answer alone"]
+    assert filters(cohort)["both"].detector == shapes()
+    other = filters(cohort, rules())
     assert list(other) == [rules().name, "known values", "both", "both, answer alone"]
     assert [one.detector for one in other.values()] == [rules(), None, rules(), rules()]
 
 
 def test_false_alarms_count_texts(cohort):
     texts = {"two": ["call 800-555-0142", "drink water"], "none": []}
-    found = false_alarms(texts, {"shapes": OutputFilter(), "known values": filters(cohort.patients)["known values"]})
+    found = false_alarms(texts, {"shapes": OutputFilter(), "known values": filters(cohort)["known values"]})
     assert found[["filter", "texts", "value", "n"]].to_dict("records") == [
         {"filter": "shapes", "texts": "two", "value": 0.5, "n": 2},
         {"filter": "known values", "texts": "two", "value": 0.0, "n": 2},

@@ -16,6 +16,7 @@ from core.evaluation.sweep.sweeps import sweeps_of
 from core.evaluation.wording import percent, perplexity_text
 from core.jobs.engine import Engine
 from core.jobs.work import Job
+from core.phi.detector.engine import RULES, rules, shapes
 from core.runs.store import Workspace
 from pages.parts.defences import filter_view, sentences
 from pages.parts.defences.charts import risk_and_cost
@@ -148,6 +149,21 @@ def test_of_patients_without_a_known_identifier_no_filter_is_measured(monkeypatc
     monkeypatch.setattr(filter_view.st, "info", lambda text, icon: told.append(text))
     filter_view.show(SimpleNamespace(id="r"))
     assert told == [filter_view.NOBODY]
+
+
+def test_the_filter_of_uploaded_notes_is_called_after_its_detector():
+    found = pd.DataFrame({"filter": ["no filter", RULES, "known values", "both", "both, answer alone"] * 2})
+    headings = filter_view.headings_of(found)
+    assert headings[RULES] == f"{RULES} only" and "shapes" not in headings and len(headings) == 4
+    rows = [("two answers", name, "run", 0.5, 0.4, 0.6, 10) for name in found["filter"].unique()]
+    shown = filter_view.pivoted(pd.DataFrame(rows, columns=["wording", "filter", "arm", "value", "low", "high", "n"]))
+    assert f"{RULES} only" in shown.columns and "PHI shapes only" not in shown.columns
+
+
+def test_the_page_says_which_detector_filtered_uploaded_notes_and_why_no_better_one():
+    assert sentences.searched(shapes()) == ""
+    told = sentences.searched(rules("The tagger of names is not installed."))
+    assert f"“{RULES}”" in told and told.endswith("The tagger of names is not installed.")
 
 
 def test_the_filter_table_has_a_row_a_wording_and_its_words_tell_the_worst():
