@@ -338,13 +338,20 @@ def demo(
     plan: Annotated[bool, typer.Option("--plan", help="Only list the runs, and the time they need.")] = False,
     only: Annotated[list[str] | None, typer.Option(help="Only this part of the plan; may be repeated.")] = None,
     seeds: Annotated[str, typer.Option(help="Seeds of the training, separated by commas.")] = "0,1,2",
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--train-figures-only", help="Also train the runs again that are shipped with figures only, for all tables."
+        ),
+    ] = False,
     limit: Annotated[int | None, typer.Option(min=0, help="Train at most this many runs.")] = None,
     export: Annotated[
-        bool, typer.Option("--export", help="Copy every finished run to assets/demo, most of them with figures only.")
+        bool, typer.Option("--export", help="Copy every run trained here to assets/demo, most with figures only.")
     ] = False,
     out: Annotated[str | None, typer.Option(metavar="DIR", help="With --export: copy them here instead.")] = None,
     audits: Annotated[
-        bool, typer.Option("--audits", help="Also run the full audit on the runs that are shipped with their weights.")
+        bool,
+        typer.Option("--audits", help="Also run the full audit on runs trained here that ship with their weights."),
     ] = False,
     data: DataFolder = None,
     as_json: AsJson = False,
@@ -352,7 +359,8 @@ def demo(
     """Train the runs of the demonstration that are missing. Several processes may do so side by side."""
     with errors_as_sentences():
         from core.demo.training import main
-        from core.runs.store import DEMO
+        from core.findings.stored_runs import with_shipped
+        from core.runs.store import DEMO, Workspace
 
         if out is not None and not export:
             raise BadInput("--out says where --export copies runs to: give both.")
@@ -361,5 +369,14 @@ def demo(
         except ValueError:
             raise BadInput(f"--seeds: “{seeds}” is not a list of seeds. Give for example 0,1,2.") from None
         place = None if not export else Path(out) if out else DEMO
-        done = main(data, plan=plan, only=only or (), seeds=numbers, limit=limit, export_to=place, audits=audits)
+        done = main(
+            with_shipped(Workspace(data)),
+            plan=plan,
+            only=only or (),
+            seeds=numbers,
+            again=again,
+            limit=limit,
+            export_to=place,
+            audits=audits,
+        )
         answer(done.rows, done.text, as_json=as_json)

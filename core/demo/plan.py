@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from core.evaluation.defences.side_by_side import lineup
 from core.evaluation.sweep.sweeps import Sweep
@@ -57,6 +58,9 @@ _TRAINING = {"gpt2": (7.0, 11.0), "distilbert": (12.5, 12.5), "bert": (12.5, 12.
 _AUDIT = {"gpt2": (25.0, 5.0), "distilbert": (60.0, 25.0), "bert": (60.0, 25.0)}
 
 
+State = Literal["there", "figures only", "missing"]  # the second: shipped without its large tables
+
+
 @dataclass(frozen=True)
 class Part:
     """Runs that belong together, for example `48k-gpt2`: those of one hospital and one kind of model."""
@@ -67,11 +71,11 @@ class Part:
 
 @dataclass(frozen=True)
 class Planned:
-    """One run of the plan, its part, and whether it is there. `seconds` is an estimate for what is missing, else 0."""
+    """One run of the plan, its part and its state. `seconds` is an estimate for one that is to be trained, else 0."""
 
     part: str
     spec: RunSpec
-    done: bool
+    state: State
     seconds: float
 
 
@@ -122,15 +126,16 @@ def parts(seeds: Sequence[int] = SEEDS) -> list[Part]:
 
     The first part of a hospital and model has its base models, its runs that are compared most, and for each of the
     private ones among them the same training without noise. Runs with the same recipe share that control. Controls
-    without noise, further ε, defences and the grid have the first of the seeds alone.
+    without noise, further ε, defences and the grid have the first of `SEEDS` alone, whichever seeds are asked for.
     """
     found: dict[str, list[RunSpec]] = {}
     for size in SIZES:
         for kind in KINDS:
             for seed in seeds:
-                _add(found, size, kind, seed, first=seed == seeds[0])
-    found[DEFENCES] = defended_specs(seeds[0])
-    found[f"3k-{GRID_KIND}-grid"] = [grid_spec(*setting, seeds[0]) for setting in GRID]
+                _add(found, size, kind, seed, first=seed == SEEDS[0])
+    if SEEDS[0] in seeds:
+        found[DEFENCES] = defended_specs(SEEDS[0])
+        found[f"3k-{GRID_KIND}-grid"] = [grid_spec(*setting, SEEDS[0]) for setting in GRID]
     names = sorted(found, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), "controls" in name))
     seen: set[str] = set()
     made = []
@@ -163,19 +168,28 @@ def _controls(specs: Sequence[RunSpec]) -> list[RunSpec]:
     return [spec.clipped_spec() for spec in specs if spec.privacy.private]
 
 
-def planned(workspace: Workspace, chosen: Sequence[Part]) -> list[Planned]:
+def planned(workspace: Workspace, chosen: Sequence[Part], *, again: bool = False) -> list[Planned]:
     """Every run of these parts with its state, in the order of training: first of all parts by seed, then by part.
 
-    So the first seed is a whole sweep before the second one begins. A shipped run with figures only counts as missing
-    if `workspace` has no other: its tables were left out.
+    So the first seed is a whole sweep before the second one begins. With `again`, runs that are shipped with figures
+    only are to be trained, too: that gives them the tables that were left out.
     """
     runs = [(part.name, spec) for part in chosen for spec in part.specs]
     runs.sort(key=lambda one: one[1].training.seed)  # stable: parts stay in order
     found = []
     for name, spec in runs:
-        done = workspace.find(spec) is not None
-        found.append(Planned(name, spec, done, 0.0 if done else estimated_seconds(spec)))
+        state = state_of(workspace, spec)
+        needed = state == "missing" or (again and state == "figures only")
+        found.append(Planned(name, spec, state, estimated_seconds(spec) if needed else 0.0))
     return found
+
+
+def state_of(workspace: Workspace, spec: RunSpec) -> State:
+    """Whether a run of this spec is in the workspace or among the runs that it shares."""
+    run = workspace.find(spec)
+    if run is None:
+        return "missing"
+    return "figures only" if run.made_again else "there"
 
 
 def estimated_seconds(spec: RunSpec) -> float:

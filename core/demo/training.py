@@ -7,12 +7,13 @@ another one is making.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.demo.plan import SEEDS, Part, Planned, parts, planned
+from core.demo.plan import SEEDS, Part, Planned, parts, planned, state_of
 from core.demo.work_left import WorkLeft
 from core.pipeline.progress_lines import training_lines
 from core.pipeline.training_run import RunBusy, execute
@@ -21,7 +22,7 @@ from core.spec import RunSpec
 
 Say = Callable[[str], None]
 STEP_SECONDS = 30.0  # between two lines about steps
-_HEADER = "part                    run                      ε      seed  state    minutes"
+_HEADER = "part                    run                      ε            seed  state         minutes"
 
 
 def chosen_parts(only: Sequence[str], seeds: Sequence[int]) -> list[Part]:
@@ -42,11 +43,10 @@ def listed(rows: Sequence[Planned]) -> str:
     """The plan as text: every run with its state, then each part's and the whole sweep's estimated time."""
     lines = [_HEADER]
     for row in rows:
-        state = "there" if row.done else "missing"
         spec = row.spec
         lines.append(
-            f"{row.part:<23} {spec.run_id:<24} {described(spec):<12} {spec.training.seed:>4}  {state:<8}"
-            f"{row.seconds / 60:>6.0f}"
+            f"{row.part:<23} {spec.run_id:<24} {described(spec):<12} {spec.training.seed:>4}  {row.state:<12}"
+            f"{row.seconds / 60:>9.0f}"
         )
     lines.append("")
     for name in dict.fromkeys(row.part for row in rows):
@@ -68,15 +68,21 @@ def described(spec: RunSpec) -> str:
 
 
 def _summed(rows: Sequence[Planned]) -> str:
-    missing = [row for row in rows if not row.done]
-    hours = sum(row.seconds for row in missing) / 3_600
-    return f"{len(rows) - len(missing)} of {len(rows)} there; about {hours:.1f} hours for the missing ones"
+    count = Counter(row.state for row in rows)
+    again = any(row.seconds for row in rows if row.state == "figures only")
+    asked = "the missing ones and those with figures only" if again else "the missing ones"
+    hours = sum(row.seconds for row in rows) / 3_600
+    return (
+        f"{count['there']} of {len(rows)} there, {count['figures only']} shipped with figures only, "
+        f"{count['missing']} missing; about {hours:.1f} hours for {asked}"
+    )
 
 
 def train_missing(
     workspace: Workspace,
     rows: Sequence[Planned],
     *,
+    again: bool = False,
     limit: int | None = None,
     export_to: Path | None = None,
     say: Say = lambda text: print(text, file=sys.stderr, flush=True),
@@ -88,8 +94,9 @@ def train_missing(
     trained stays, and the same command goes on from there.
 
     Args:
-        workspace: Where runs are stored; shipped runs do not count.
+        workspace: Where runs are stored, and the shipped ones, which count as trained.
         rows: The plan.
+        again: Also train those that are shipped with figures only.
         limit: At most this many runs are trained.
         export_to: `assets/demo`, or another folder to copy finished runs to; None: nowhere.
         say: Receives what happens, line by line.
@@ -103,7 +110,8 @@ def train_missing(
     failed: list[str] = []
     for number, row in enumerate(rows, start=1):
         spec = row.spec
-        if workspace.find(spec) is not None:
+        state = state_of(workspace, spec)
+        if state == "there" or (state == "figures only" and not again):
             left.drop(row.seconds)
             if export_to is not None:
                 _export(workspace, spec, export_to, say)
@@ -136,8 +144,12 @@ def train_missing(
 
 
 def _export(workspace: Workspace, spec: RunSpec, out: Path, say: Say) -> None:
+    """Export a run of the data folder; shipped ones have been exported."""
     from core.demo.export import export_run
 
+    run = workspace.find(spec)
+    if run is None or run.shipped:
+        return
     for folder in export_run(workspace, spec, out):
         say(f"  exported {folder.parent.name}/{folder.name}")
 
@@ -151,11 +163,12 @@ class Answer:
 
 
 def main(
-    data: Path | str | None = None,
+    workspace: Workspace,
     *,
     plan: bool = False,
     only: Sequence[str] = (),
     seeds: Sequence[int] = SEEDS,
+    again: bool = False,
     limit: int | None = None,
     export_to: Path | None = None,
     audits: bool = False,
@@ -163,36 +176,36 @@ def main(
     """Train what is missing (with `plan`, nothing), and return the plan with the state of each run.
 
     Args:
-        data: The data folder.
+        workspace: Where runs are stored, and the shipped ones, which count as trained.
         plan: Only list the runs.
         only: Names of parts; empty for all.
         seeds: Seeds of the trainings.
+        again: Also train those that are shipped with figures only.
         limit: At most this many runs are trained.
         export_to: Where finished runs are copied to; None: nowhere.
-        audits: Also run the full audit on the runs of these parts that are shipped with their weights.
+        audits: Also run the full audit on the runs trained here that ship with their weights.
     """
-    workspace = Workspace(data, shared=())  # shipped runs do not count as trained
-    rows = planned(workspace, chosen_parts(only, seeds))
+    rows = planned(workspace, chosen_parts(only, seeds), again=again)
     if not plan:
-        train_missing(workspace, rows, limit=limit, export_to=export_to)
+        train_missing(workspace, rows, again=again, limit=limit, export_to=export_to)
         if audits:
             _audit(workspace, rows, export_to)
-        rows = planned(workspace, chosen_parts(only, seeds))
+        rows = planned(workspace, chosen_parts(only, seeds), again=again)
     named = [
-        {"part": row.part, "run": row.spec.run_id, "done": row.done, "seconds": round(row.seconds)} for row in rows
+        {"part": row.part, "run": row.spec.run_id, "state": row.state, "seconds": round(row.seconds)} for row in rows
     ]
     return Answer(listed(rows), named)
 
 
 def _audit(workspace: Workspace, rows: Sequence[Planned], export_to: Path | None) -> None:
-    """Run the full audit on the finished runs that ship with their weights. Finished attacks are not repeated."""
+    """Run the full audit on the runs trained here that ship with their weights. Finished attacks are not repeated."""
     from core.demo.export import weighted_specs
     from core.pipeline.full_audit import audit
 
     weighted = {spec.run_id for spec in weighted_specs()}
     for row in rows:
         run = workspace.find(row.spec) if row.spec.run_id in weighted else None
-        if run is not None:
+        if run is not None and not run.shipped:
             audit(run, workspace)
             if export_to is not None:
                 _export(workspace, row.spec, export_to, print)

@@ -79,7 +79,7 @@ def train(claims: Sequence[Claim], workspace: Workspace, say: Say) -> None:
     here, runs = Workspace(workspace.root, shared=()), StoredRuns(workspace)
     missing = [one for one in states(claims, runs) if not one.there]
     needs = [one.need for one in missing if _lacks_the_run(one.need, runs)]
-    rows = [Planned("findings", need.spec, False, _left(here, need)) for need in needs]
+    rows = [Planned("findings", need.spec, "missing", _left(here, need)) for need in needs]
     shadows = [one for one in missing if one.shadows]
     left = WorkLeft([row.seconds for row in rows] + [one.shadows * training_seconds(one.need.spec) for one in shadows])
     try:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from core.__main__ import main
 from core.demo import plan, training
 from core.demo.export import export_run, heldout_losses, thinned
 from core.demo.work_left import WorkLeft
@@ -16,7 +19,7 @@ from core.pipeline.refresh import refresh
 from core.runs.figures_only import EXAMPLES, examples
 from core.runs.integrity.verify import damages
 from core.runs.lock import held
-from core.runs.store import Workspace
+from core.runs.store import DEMO, Workspace
 from core.runs.tables import FIGURES_ONLY_FILE, TableMissing, table_version, write_table
 from core.spec import RunSpec
 
@@ -64,7 +67,7 @@ def test_a_seed_is_finished_before_the_next_and_parts_keep_their_order(tmp_path:
     assert [row.spec.training.seed for row in rows] == sorted(row.spec.training.seed for row in rows)
     first = list(dict.fromkeys(row.part for row in rows if row.spec.training.seed == 0))
     assert first[: len(plan.ORDER)] == list(plan.ORDER)
-    assert not any(row.done for row in rows) and all(row.seconds > 0 for row in rows)
+    assert {row.state for row in rows} == {"missing"} and all(row.seconds > 0 for row in rows)
     with pytest.raises(ValueError, match="There is no part “5k-gpt2”"):
         training.chosen_parts(["5k-gpt2"], (0,))
 
@@ -75,7 +78,7 @@ def test_what_is_missing_is_trained_and_what_another_process_makes_is_skipped(
     missing, busy = smoke_spec(epochs=1, seed=5), smoke_spec(epochs=1, seed=6)
     part = plan.Part("smoke", (*smoke_specs.values(), busy, missing))
     rows = plan.planned(workspace, [part])
-    assert [row.done for row in rows] == [True, True, True, False, False]
+    assert [row.state for row in rows] == ["there", "there", "there", "missing", "missing"]
     told: list[str] = []
     with held(workspace.lock_file(busy.run_id), should_stop=lambda: True) as holding:
         assert holding
@@ -88,6 +91,75 @@ def test_what_is_missing_is_trained_and_what_another_process_makes_is_skipped(
     assert shipped == {spec.run_id for spec in (*smoke_specs.values(), missing)}
     again = training.train_missing(workspace, plan.planned(workspace, [part]), limit=0, say=told.append)
     assert again == [] and workspace.find(busy) is None, "a limit of 0 trains nothing"
+
+
+def test_only_the_first_seed_of_the_plan_has_controls_grid_and_defences() -> None:
+    """With `--seeds 1,2` seed 1 took the place of seed 0, which added some forty runs that no plan has."""
+    whole = {spec.run_id for part in plan.parts() for spec in part.specs}
+    for seeds in ((1,), (1, 2), (2, 1)):
+        chosen = plan.parts(seeds)
+        assert {spec.run_id for part in chosen for spec in part.specs} < whole
+        assert {part.name for part in chosen} == {f"{size}-{kind}" for size in plan.SIZES for kind in plan.KINDS}
+        assert not any(spec.training.clip_norm and not spec.privacy.private for part in chosen for spec in part.specs)
+    reordered = {spec.run_id for part in plan.parts((2, 0, 1)) for spec in part.specs}
+    assert reordered == whole, "the order of the seeds changes nothing"
+
+
+@pytest.fixture
+def shipped(workspace: Workspace, smoke_specs: dict[str, RunSpec], tmp_path: Path) -> Workspace:
+    """An empty data folder beside shipped runs: one whole, and two with figures only."""
+    for spec in smoke_specs.values():
+        export_run(workspace, spec, tmp_path / "shipped")
+    return Workspace(tmp_path / "fresh", shared=(tmp_path / "shipped",))
+
+
+def test_the_plan_counts_what_is_shipped_and_the_time_of_what_is_missing_alone(
+    shipped: Workspace, smoke_specs: dict[str, RunSpec], smoke_spec
+) -> None:
+    missing = smoke_spec(epochs=1, seed=5)
+    part = plan.Part("smoke", (*smoke_specs.values(), missing))
+    rows = plan.planned(shipped, [part])
+    states = {row.spec.run_id: row.state for row in rows}
+    assert states.pop(smoke_specs["base"].run_id) == "there" and states.pop(missing.run_id) == "missing"
+    assert set(states.values()) == {"figures only"} and len(states) == 2
+    assert sum(row.seconds for row in rows) == plan.estimated_seconds(missing)
+    hours = plan.estimated_seconds(missing) / 3_600
+    last = training.listed(rows).splitlines()[-1]
+    assert last.startswith("together") and last.endswith(
+        f"1 of 4 there, 2 shipped with figures only, 1 missing; about {hours:.1f} hours for the missing ones"
+    )
+    again = plan.planned(shipped, [part], again=True)
+    assert [row.seconds > 0 for row in again] == [row.state != "there" for row in again]
+    assert training.listed(again).endswith("hours for the missing ones and those with figures only")
+
+
+def test_what_is_shipped_with_figures_only_is_trained_again_on_request_alone(
+    shipped: Workspace, smoke_specs: dict[str, RunSpec], tmp_path: Path
+) -> None:
+    part, told = plan.Part("smoke", tuple(smoke_specs.values())), []
+    rows = plan.planned(shipped, [part])
+    out = tmp_path / "out"
+    assert training.train_missing(shipped, rows, export_to=out, say=told.append) == [] and told == []
+    assert not out.exists(), "shipped runs have been exported"
+    rows = plan.planned(shipped, [part], again=True)
+    trained = training.train_missing(shipped, rows, again=True, limit=1, export_to=out, say=told.append)
+    assert len(trained) == 1 and not shipped.run(trained[0]).figures_only
+    assert [folder.name for folder in (out / "runs").iterdir()] == trained
+    assert not (shipped.root / "runs" / smoke_specs["base"].run_id).exists(), "the shipped control was used"
+    assert [row.state for row in plan.planned(shipped, [part])].count("figures only") == 1
+
+
+def test_the_command_counts_the_runs_that_came_with_the_software(tmp_path: Path, capsys, monkeypatch) -> None:
+    monkeypatch.delenv("PHILAB_SHIPPED", raising=False)
+    assert main(["demo", "--plan", "--data", str(tmp_path), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    states = Counter(row["state"] for row in rows)
+    demo = {folder.name: (folder / FIGURES_ONLY_FILE).exists() for folder in (DEMO / "runs").iterdir()}
+    further = {folder.name for folder in (DEMO.parent / "findings" / "runs").iterdir()}
+    named = {row["run"] for row in rows}
+    assert states["there"] == len(named & ({name for name, small in demo.items() if not small} | further))
+    assert states["figures only"] == len((named & {name for name, small in demo.items() if small}) - further) > 0
+    assert all((row["seconds"] > 0) == (row["state"] == "missing") for row in rows)
 
 
 def test_time_left_is_the_estimates_at_the_speed_that_was_measured() -> None:
