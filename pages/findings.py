@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.parts.common import chart_style, layout, shell
-from pages.parts.findings import card, charts, data
+from pages.parts.findings import card, charts, data, veil
 from pages.parts.pickers import linked_choice
 
 shell.page(
@@ -15,6 +15,7 @@ shell.page(
     guesses=True,
 )
 
+veil.controls()
 found = data.findings()
 by_id = {one.claim.id: one for one in found}
 hidden = card.hidden(found)

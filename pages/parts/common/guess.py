@@ -46,6 +46,7 @@ def first(
     shortcut: str | None = None,
     stays: bool = True,
     always: bool = False,
+    skips: bool = True,
 ) -> str | None:
     """Ask a question until the user answers it or skips it. The session keeps the answer.
 
@@ -56,6 +57,7 @@ def first(
         shortcut: A keyboard shortcut for “Show me”, which skips the question.
         stays: Whether a question that was asked stays on the page above its answer.
         always: Whether to ask even if the switch is off.
+        skips: Whether “Show me” is there.
 
     Returns:
         The chosen answer; empty if the user skipped the question or was not asked, None while it is open.
@@ -66,9 +68,10 @@ def first(
             with st.container(horizontal=True):
                 for number, answer in enumerate(answers):
                     st.button(answer, key=f"{key}-{number}", on_click=keep, args=(key, answer))
-                st.button(
-                    "Show me", key=f"{key}-show", type="tertiary", shortcut=shortcut, on_click=keep, args=(key, "")
-                )
+                if skips:
+                    st.button(
+                        "Show me", key=f"{key}-show", type="tertiary", shortcut=shortcut, on_click=keep, args=(key, "")
+                    )
         return None
     if stays and given(key) is not None:
         st.markdown(f"**{question}**")

@@ -12,9 +12,9 @@ from core.findings.stored_runs import with_shipped
 from core.findings.wording import figure_text, range_text, rule_text, together
 from pages.parts.common import chart_style, guess, shell
 from pages.parts.common.data_table import data_table
-from pages.parts.findings import charts
+from pages.parts.findings import charts, veil
 from pages.parts.pickers import run_picker
-from pages.parts.session import owner
+from pages.parts.session import classroom, owner
 
 ANSWERS = ("It holds", "It does not hold", "The data cannot tell")
 _VERDICTS = dict(zip(("holds", "does not hold", "cannot tell"), ANSWERS, strict=True))
@@ -26,10 +26,12 @@ def guess_key(claim: str) -> str:
 
 
 def hidden(found: Sequence[Finding]) -> set[str]:
-    """The ids of the claims whose verdict is not shown before somebody has said what they expect."""
+    """The ids of the claims whose verdict waits for a guess, or in a class for the presenter."""
+    judged = [one.claim.id for one in found if one.verdict != NOT_RUN]
+    if classroom.veiled():
+        return set(judged)
     if not guess.asked():
         return set()
-    judged = [one.claim.id for one in found if one.verdict != NOT_RUN]
     return {name for name in judged if guess.given(guess_key(name)) is None}
 
 
@@ -41,10 +43,20 @@ def show(one: Finding) -> None:
     if one.verdict == NOT_RUN:
         st.markdown("**Not run yet.** Not all of its runs are here. The command below trains and attacks them.")
     else:
+        veiled = classroom.veiled()
         answer = guess.first(
-            "Does it hold on small models and synthetic notes?", ANSWERS, key=guess_key(claim.id), stays=False
+            "Does it hold on small models and synthetic notes?",
+            ANSWERS,
+            key=guess_key(claim.id),
+            stays=False,
+            always=veiled,
+            skips=not veiled,
         )
         if answer is None:
+            return
+        if veiled:
+            st.markdown(f"You guessed “{answer}”." if answer else "You did not guess.")
+            st.caption(veil.WAITING)
             return
         _verdict(one, answer)
     _details(one)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from core.findings.claims import CLAIMS
 from core.findings.judging import Finding, stored_findings
-from pages.parts.session import owner
+from pages.parts.session import classroom, owner
 
 HOW = """
 A claim is a paper's sentence in our words, with the runs that test it, a statistic, and a rule for the verdict. The
@@ -32,7 +32,9 @@ def findings() -> list[Finding]:
 
 
 def headline(found: Sequence[Finding], hidden: Collection[str]) -> str:
-    """How many claims hold, or that they are to be guessed."""
+    """How many claims hold, or that they are to be guessed, or wait for the presenter."""
+    if classroom.veiled():
+        return f"{len(found)} claims. Choose one and say what you expect. The presenter will show the verdicts."
     if hidden:
         return f"{len(found)} claims. Choose one, say what you expect, and its verdict appears."
     numbers = {verdict: sum(one.verdict == verdict for one in found) for verdict in {one.verdict for one in found}}

@@ -266,6 +266,22 @@ def revealed(step: int) -> bool:
     return now is not None and now.lead is not None and step in now.revealed
 
 
+def veil(hidden: bool) -> None:
+    """Hide the verdicts on Findings from everybody, or show them; only the host can."""
+    _by_host(lambda rooms, code: rooms.veil(code, hidden))
+
+
+def veils() -> bool:
+    """Whether the presenter who leads hides the verdicts on Findings."""
+    now = counts()
+    return now is not None and now.lead is not None and now.veiled
+
+
+def veiled() -> bool:
+    """Whether the verdicts on Findings wait for the presenter."""
+    return veils() and not host_key()
+
+
 def count_down(seconds: float | None) -> None:
     """Start a countdown that everyone sees, or end it (None); only the host can."""
     _by_host(lambda rooms, code: rooms.count_down(code, seconds))

@@ -74,6 +74,7 @@ class _Room:
     moves: int = 0
     revealed: set[int] = field(default_factory=set)
     ends: float | None = None
+    veiled: bool = False  # rooms of earlier versions lack it
 
 
 _ROOM = TypeAdapter(_Room)
@@ -191,6 +192,10 @@ class Classroom:
     def reveal(self, code: str, step: int) -> None:
         """The presenter shows the answer of a step."""
         self._change(code, lambda room: room.revealed.add(step))
+
+    def veil(self, code: str, hidden: bool) -> None:
+        """The presenter hides the verdicts on Findings, or shows them."""
+        self._change(code, lambda room: setattr(room, "veiled", hidden))
 
     def count_down(self, code: str, seconds: float | None) -> None:
         """Start a countdown; None ends it."""
@@ -354,6 +359,7 @@ def _emptied(room: _Room) -> int:
     room.votes.clear()
     room.revealed.clear()
     room.ends = None
+    room.veiled = False
     room.predictions.clear()
     room.tries.clear()
     room.sent = None
@@ -376,6 +382,7 @@ def _copied(room: _Room) -> Counts:
         sent=room.sent,
         revealed=frozenset(room.revealed),
         ends=room.ends,
+        veiled=room.veiled,
         learned=tuple((one.before, one.after) for one in map(_answers, room.seats.values()) if _any(one)),
     )
 

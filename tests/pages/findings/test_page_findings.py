@@ -6,10 +6,13 @@ import re
 from types import SimpleNamespace
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from core.findings.claims import CLAIMS
 from core.findings.judging import Finding, stored_findings
 from pages.parts.findings import charts, data
+from pages.parts.findings.veil import WAITING
+from pages.parts.session import classroom
 from tests.pages.visit import said, visit
 
 FOUND = stored_findings(CLAIMS)
@@ -115,3 +118,70 @@ def test_the_picture_shows_every_interval_and_where_the_claim_is_supported(one):
 def test_the_words_about_judging_name_every_verdict():
     for verdict in ("Holds", "Does not hold", "Cannot tell", "Not run yet"):
         assert re.search(rf"\*\*{verdict}\*\*", data.HOW)
+
+
+# In a class ----------------------------------------------------------------------------------------------------------
+
+
+def press(app: AppTest, key: str) -> AppTest:
+    next(button for button in app.button if button.key == key).click().run()
+    assert not app.exception
+    return app
+
+
+def keys(app: AppTest) -> set[str]:
+    return {button.key for button in app.button}
+
+
+def test_a_presenter_who_leads_hides_the_verdicts_from_everybody_until_they_show_them():
+    code, key = classroom.classroom().open()
+    one = of("does not hold")
+    asked = f"finding-{one.claim.id}"
+    host = visit("findings", claim=one.claim.id, room=code, host=key, guess="0")
+    assert "findings-veil" not in keys(host), "only a presenter who leads has the button"
+    host.toggle(key="class-lead").set_value(True).run()
+    student = visit("findings", claim=one.claim.id, room=code, guess="0")
+    assert one.why in said(student) and "findings-veil" not in keys(student)
+
+    press(host, "findings-veil")
+    assert one.why in said(host) and next(b.label for b in host.button if b.key == "findings-veil") == "Show verdicts"
+    student.run()
+    assert "The presenter will show the verdicts." in said(student) and one.why not in said(student)
+    assert set(student.dataframe[-1].value["Verdict"]) == {charts.HIDDEN} and not student.code
+    assert f"{asked}-show" not in keys(student), "nothing skips the guess"
+    next(toggle for toggle in student.toggle if toggle.key == "guess-switch").set_value(True).run()
+    assert one.why not in said(student), "the switch does not reveal either"
+    press(student, f"{asked}-0")
+    assert "You guessed “It holds”." in said(student) and one.why not in said(student)
+    assert WAITING in [caption.value for caption in student.caption]
+    assert set(student.dataframe[-1].value["Verdict"]) == {charts.HIDDEN}
+
+    press(host, "findings-veil")
+    student.run()
+    assert "You guessed “It holds”. **It does not hold.**" in said(student) and one.why in said(student)
+
+
+def test_who_skipped_the_guess_before_waits_too_and_goes_on_when_nobody_leads():
+    code, key = classroom.classroom().open()
+    one = of("holds")
+    student = visit("findings", claim=one.claim.id, room=code)
+    press(student, f"finding-{one.claim.id}-show")
+    assert "**It holds.**" in said(student), "in a class without a veil anybody may skip the guess"
+    rooms = classroom.classroom()
+    rooms.veil(code, True)
+    assert "**It holds.**" in said(student.run()), "the presenter does not lead"
+    rooms.lead(code, "findings", {"claim": one.claim.id})
+    assert "**It holds.**" not in said(student.run()) and "You did not guess." in said(student)
+    rooms.release(code)
+    assert "**It holds.**" in said(student.run())
+
+
+def test_a_student_cannot_lift_the_veil_and_outside_a_class_there_is_none():
+    code, _ = classroom.classroom().open()
+    rooms = classroom.classroom()
+    rooms.lead(code, "findings", {})
+    rooms.veil(code, True)
+    student = visit("findings", room=code, host="A" * 12, guess="0")
+    assert "The presenter will show the verdicts." in said(student) and "findings-veil" not in keys(student)
+    alone = visit("findings", guess="0")
+    assert "hold**" in said(alone) and "findings-veil" not in keys(alone)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
@@ -126,6 +127,31 @@ def test_a_browser_that_comes_back_has_its_answers_and_no_second_vote(rooms):
     assert not rooms.predict(code, "seat", 2, "a"), "the answer is shown"
     rooms.reset(code)
     assert rooms.answers(code, "seat").predictions == {} and rooms.predict(code, "seat", 1, "b")
+
+
+def test_the_veil_is_kept_in_the_room_until_the_class_starts_again(rooms, tmp_path):
+    code, _ = rooms.open()
+    assert not rooms.counts(code).veiled
+    rooms.veil(code, True)
+    assert Classroom(tmp_path).counts(code).veiled, "on the folder's other servers too"
+    rooms.veil(code, False)
+    assert not rooms.counts(code).veiled
+    rooms.veil(code, True)
+    rooms.reset(code)
+    assert not rooms.counts(code).veiled
+
+
+def test_a_room_of_an_earlier_version_is_read_and_changed(rooms):
+    code, key = rooms.open()
+    rooms.predict(code, "seat", 1, "a")
+    with rooms._store.changing() as stored:
+        old = json.loads(stored.read(code))
+        del old["veiled"]
+        stored.write(code, json.dumps(old).encode())
+    assert rooms.hosts(code, key) and rooms.counts(code).predictions == {1: {"a": 1}}
+    assert not rooms.counts(code).veiled
+    rooms.veil(code, True)
+    assert rooms.counts(code).veiled and rooms.counts(code).predictions == {1: {"a": 1}}
 
 
 def test_a_room_keeps_no_seat_in_clear(rooms):

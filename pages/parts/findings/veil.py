@@ -1,0 +1,33 @@
+"""In a class: the presenter who leads hides the verdicts for everybody, until they show them."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.parts.access import gate
+from pages.parts.session import classroom
+
+LOOK_SECONDS = 2.0
+WAITING = "The presenter will show the verdict."
+
+
+def controls() -> None:
+    """For the presenter who leads, a button for all; for a student, a look every two seconds whether it was pressed."""
+    if not classroom.host_key():
+        if classroom.room():
+            gate.fragment(_watch, run_every=LOOK_SECONDS)(classroom.veiled())
+    elif classroom.leading():
+        hidden = classroom.veils()
+        st.button(
+            "Show verdicts" if hidden else "Hide verdicts",
+            icon=":material/visibility:" if hidden else ":material/visibility_off:",
+            key="findings-veil",
+            on_click=classroom.veil,
+            args=(not hidden,),
+            help="For everybody in the class. Students can say what they expect, and see no verdict until you show it.",
+        )
+
+
+def _watch(veiled: bool) -> None:
+    if classroom.veiled() != veiled:
+        st.rerun(scope="app")
