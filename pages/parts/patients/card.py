@@ -121,6 +121,20 @@ def _figures(choice: Choice, found: dict) -> None:
     notes = f"{found['notes']} scored note{'s' * (found['notes'] != 1)}"
     st.markdown(f"{_who(found)} with {notes}. {extracted}")
     show_tries(choice.run, found["patient_id"])
+    if told := _by_shadows(choice.run, found["patient_id"]):
+        st.markdown(told)
+
+
+def _by_shadows(run: Run, patient: str) -> str:
+    """In how many of LiRA's shadow models the patient is caught, beside the control; empty if none judged them."""
+    shadows = data.shadow_patients(run)
+    if patient not in shadows.index:
+        return ""
+    row = shadows.loc[patient]
+    return (
+        f"**LiRA, over models like this one**: it catches this patient in {row['caught']} of {row['read']} models that "
+        f"read their notes, and accuses them by mistake in {row['accused']} of {row['unread']} that did not."
+    )
 
 
 def _who(found: dict) -> str:

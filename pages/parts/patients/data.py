@@ -20,6 +20,7 @@ from core.evaluation.rarity.trend import Trend, corrected_over, trend
 from core.runs.patients.disease_profiles import Level
 from core.runs.patients.queries import Filters, PatientTables, Scored, judges
 from core.runs.run import Run
+from pages.parts.membership import data as membership_data
 from pages.parts.session import owner, resources
 
 PAGE_SIZE = 15  # patients listed at once
@@ -48,6 +49,15 @@ def tables(run: Run) -> PatientTables:
 @resources.cached_object(max_entries=4, show_spinner=False)
 def _tables(folder: str) -> PatientTables:
     return PatientTables(Path(folder) / "patients.parquet", Path(folder) / "notes.parquet")
+
+
+def shadow_patients(run: Run) -> pd.DataFrame:
+    """How often LiRA catches each patient over the run's shadow models: read, caught, unread, accused by patient id.
+
+    Empty without stored shadow models.
+    """
+    found = membership_data.shadow_patients(run)
+    return found if found.empty else found.set_index("patient_id")
 
 
 def wordings(run: Run) -> dict[str, str]:

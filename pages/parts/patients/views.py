@@ -234,6 +234,7 @@ def patients_view(choice: Choice, bucket: int | None) -> None:
 
 
 FIRST = ("fewest tries", "highest score")
+LIRA = "LiRA: caught in"
 
 
 def _by_tries() -> bool:
@@ -246,7 +247,7 @@ def _by_tries() -> bool:
 
 def shown(found: pd.DataFrame, run: Run, *, tries: bool = False) -> pd.DataFrame:
     """The rows as the table on the page has them; with `tries`, the columns about the tries to extract a value."""
-    words = data.wordings(run)
+    words, shadows = data.wordings(run), data.shadow_patients(run)
     table = pd.DataFrame(
         {
             "patient": found["patient_id"],
@@ -257,6 +258,7 @@ def shown(found: pd.DataFrame, run: Run, *, tries: bool = False) -> pd.DataFrame
             "easiest": found["easiest"].map(easiest_label),
             "score percentile": found["percentile"],
             "caught by": [f"{c} of {n}" for c, n in zip(found["catching"], found["attacks"], strict=True)],
+            LIRA: [_caught_in(shadows, patient) for patient in found["patient_id"]],
             "extracted": [fields(one) for one in found["fields"]],
             "texts": found["texts"],
             "profile": [
@@ -264,7 +266,15 @@ def shown(found: pd.DataFrame, run: Run, *, tries: bool = False) -> pd.DataFrame
             ],
         }
     )
-    return table if tries else table.drop(columns=["one try in", "easiest"])
+    absent = [] if tries else ["one try in", "easiest"]
+    return table.drop(columns=[*absent, *([LIRA] if shadows.empty else [])])
+
+
+def _caught_in(shadows: pd.DataFrame, patient: str) -> str:
+    """`12 of 31`: of the shadow models that read the patient; empty for one whom LiRA did not judge."""
+    if patient not in shadows.index:
+        return ""
+    return f"{shadows.at[patient, 'caught']} of {shadows.at[patient, 'read']}"
 
 
 def _columns() -> dict:
@@ -281,6 +291,7 @@ def _columns() -> dict:
         "easiest": text(width=95, help="The identifier that takes fewest tries."),
         "score percentile": number(width=125, format="percent", help="Share of held-out patients with a lower score."),
         "caught by": text(width=95, help="Attacks that call this patient a member at their thresholds."),
+        LIRA: text(width=105, help="Of the shadow models that read this patient, those in which LiRA catches them."),
         "extracted": text(width=130, help="Fields that the model wrote after prompts."),
         "texts": number(width=65, help="Generated texts with a value of this patient."),
         "profile": text(width=240),

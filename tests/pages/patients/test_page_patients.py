@@ -171,6 +171,30 @@ def test_the_answer_stands_above_the_picture_and_a_bucket_lists_its_patients(mon
     assert (table_with(app, "rarer than")["rarer than"] > 0.79).all()
 
 
+def test_how_often_lira_catches_a_patient_is_in_the_list_and_on_the_card_beside_its_control(monkeypatch, tmp_path):
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    monkeypatch.setenv("PHILAB_SHIPPED", str(DEMO))
+    stored = pd.read_parquet(DEMO / "audits" / SHIPPED / "tables" / "shadow_patients" / "lira.parquet")
+    one = stored.set_index("patient_id")
+    app = opened(run=SHIPPED, bucket="1")
+    table = table_with(app, "rarer than")
+    assert [f"{one.caught[name]} of {one.read[name]}" for name in table["patient"]] == table["LiRA: caught in"].tolist()
+    name = table["patient"].iloc[0]
+    row = one.loc[name]
+    card = opened(run=SHIPPED, patient=name)
+    assert any(
+        f"in {row['caught']} of {row['read']} models that read their notes" in text.value
+        and f"in {row['accused']} of {row['unread']} that did not" in text.value
+        for text in card.markdown
+    )
+
+
+def test_without_shadow_models_lira_has_no_column(data):
+    app = opened(run=data[1], bucket="1")
+    assert "LiRA: caught in" not in table_with(app, "rarer than")
+    assert not any("LiRA, over models" in text.value for text in app.markdown)
+
+
 def test_admissions_can_be_judged(data):
     app = opened(run=data[1], judge="admission")
     assert (
