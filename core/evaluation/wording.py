@@ -157,7 +157,9 @@ def percent_up(limit: float) -> str:
 
 
 def at_most_text(chance: float) -> str:
-    """`at most 69.36 %`, rounded up (`percent_up`); `no limit` for a chance of 1."""
+    """`at most 69.36 %`, rounded up (`percent_up`); `no limit` for a chance of 1, and `–` for one that is not known."""
+    if math.isnan(chance):
+        return "–"
     told = percent_up(chance)
     return "no limit" if chance >= 1 else told if told.startswith("just") else f"at most {told}"
 

@@ -16,6 +16,7 @@ from core.phi.fields import FIELDS, HIPAA_IDENTIFIERS
 from core.spec import RunSpec
 
 if TYPE_CHECKING:
+    from core.runs.ledger.choice import Choice
     from core.training.accounting.mechanism import Mechanism
 
 SYNTHETIC = (
@@ -85,14 +86,19 @@ class RunFacts:
     limits: tuple[str, ...]
 
 
-def run_facts(run_id: str, spec: RunSpec, mechanism: Mechanism | None, metrics: pd.DataFrame) -> RunFacts:
-    """Everything that a card or report states about a run, from its spec, its mechanism and its metrics table."""
+def run_facts(
+    run_id: str, spec: RunSpec, mechanism: Mechanism | None, metrics: pd.DataFrame, choice: Choice | None = None
+) -> RunFacts:
+    """Everything that a card or report states about a run, from its spec, its mechanism and its metrics table.
+
+    `choice`: the ledger has the run as the best of several trainings. Its guarantee is then that of the release.
+    """
     return RunFacts(
         run_id=run_id,
         about=IMPORTED if spec.corpus.imported else SYNTHETIC,
         training=training_sentence(spec),
-        promise=promise_sentence(spec, mechanism),
-        guarantee=None if mechanism is None else guarantee(mechanism),
+        promise=promise_sentence(spec, mechanism, choice),
+        guarantee=None if mechanism is None else guarantee(mechanism, choice),
         hipaa=tuple(hipaa_rows(metrics)),
         limits=limits(mechanism),
     )
@@ -135,9 +141,11 @@ def _engine_settings(spec: RunSpec) -> str:
     return said
 
 
-def guarantee(mechanism: Mechanism) -> dict[str, Any]:
-    """The promise with everything it depends on."""
+def guarantee(mechanism: Mechanism, choice: Choice | None = None) -> dict[str, Any]:
+    """The promise with everything it depends on; with a choice, the ε that the ledger has for the release."""
     epsilon, accountant = mechanism.epsilon_with_method()
+    if choice is not None:
+        epsilon, accountant = choice.best_of(mechanism).epsilon(), "rdp"
     return {
         "epsilon": epsilon,
         "delta": mechanism.delta,
@@ -152,7 +160,7 @@ def guarantee(mechanism: Mechanism) -> dict[str, Any]:
     }
 
 
-def promise_sentence(spec: RunSpec, mechanism: Mechanism | None) -> str:
+def promise_sentence(spec: RunSpec, mechanism: Mechanism | None, choice: Choice | None = None) -> str:
     """The guarantee, or that there is none, in one sentence; a second one if it does not cover all notes."""
     if spec.is_base:
         return "The model was never trained on the hospital's notes."
@@ -160,10 +168,11 @@ def promise_sentence(spec: RunSpec, mechanism: Mechanism | None) -> str:
         if spec.training.clip_norm is not None:
             return f"{NONE} Its gradients were clipped, but without noise that guarantees nothing."
         return NONE
-    held = guarantee(mechanism)
+    held = guarantee(mechanism, choice)
+    released = "" if choice is None else f", released as the {choice.text()}"
     return (
         f"({promised_text(held['epsilon'])}, {delta_text(held['delta'])})-differential privacy for one {held['unit']} "
-        f"(neighbours: {neighbours(held)}): DP-SGD with σ = {held['noise_multiplier']:.4g}, "
+        f"(neighbours: {neighbours(held)}){released}: DP-SGD with σ = {held['noise_multiplier']:.4g}, "
         f"q = {held['sample_rate']:.4g}, {held['steps']} steps, clipping norm {held['max_grad_norm']:g}"
         f"{_words_sentence(mechanism)}; accountant {held['accountant'].upper()}."
         f"{_limit_sentence(spec, mechanism)}{_cap_sentence(spec, mechanism)}"

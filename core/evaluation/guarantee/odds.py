@@ -25,6 +25,7 @@ from core.evaluation.wording import (
     right_of_100,
 )
 from core.spec import Unit
+from core.training.accounting.chosen_composition import Chosen
 from core.training.accounting.composition import advantage, has_advantage
 from core.training.accounting.gaussian import group_epsilon
 from core.training.accounting.mechanism import Mechanism
@@ -120,8 +121,11 @@ def _promise_for(mechanism: Mechanism, notes: int) -> str:
     return f"gets ε = {promised_text(epsilon)}{', empty in practice' if empty else ''}"
 
 
-def group_sentence(mechanism: Mechanism, notes: int) -> str:
-    """What a promise for one note means for a patient with `notes` notes (Jagannatha 2021, §2), by exact accounting."""
+def group_sentence(mechanism: Mechanism | Chosen, notes: int) -> str:
+    """What a promise for one note means for a patient with `notes` notes (Jagannatha 2021, §2), by exact accounting.
+
+    Of a run that was the best of several trainings, the choice is part of it.
+    """
     if math.isinf(mechanism.epsilon()):
         return f"Nothing is promised for one note, and nothing for a patient with {notes:,} of them."
     epsilon, delta = mechanism.patient_epsilon(notes), mechanism.delta

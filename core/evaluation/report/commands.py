@@ -5,13 +5,15 @@ from __future__ import annotations
 import platform
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from core.common.program import INSTALLED, PROGRAM
 from core.evaluation.sweep.limits import Limits
+from core.runs.audits import StoredAudit
 from core.runs.ledger.totals import DELTA
+from core.runs.run import Run
 from core.spec import (
     CLINICAL,
     CORPUS_PRESETS,
@@ -131,6 +133,23 @@ def report_command(
         if limits.use_case:
             words.append(f"--use-case {_quoted(limits.use_case)}")
     return " ".join(words)
+
+
+def report_commands(
+    runs: Sequence[Run],
+    audits: Mapping[str, StoredAudit],
+    limits: Limits | None,
+    delta: float,
+    subject: str | None,
+    *,
+    decided: bool,
+) -> list[str]:
+    """The commands that make the runs, their full audits and a report about them again, in that order."""
+    return [
+        *commands([run.spec for run in runs]),
+        *(audit_command(run.id) for run in runs if audits[run.id].outcomes()),
+        report_command([run.id for run in runs], limits, delta, subject, decided=decided),
+    ]
 
 
 def _has_options(spec: RunSpec) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from core.common.formatting import delta_text, promised_text
 from core.evaluation.report.glance import Subject
-from core.evaluation.report.label import BESIDE, CHOSEN, COUNTED, MEASURED, mu_text
+from core.evaluation.report.label import BESIDE, CHOSEN, CHOSEN_BUT_ONE, COUNTED, MEASURED, mu_text
 from core.runs.facts import FLOATING_POINT
 
 FILL_IN = "to be filled in"
@@ -46,10 +46,12 @@ def record(
     }
     if label["promised"]:
         loss["privacy_parameters"] = {"epsilon": label["epsilon"], "delta": label["delta"]}
-        loss["privacy_parameters_details"] = (
-            f"{guarantee}; μ of Gaussian DP: {mu_text(label)}, for error rates of at least 0.1\u00a0%. "
-            f"{label['accountant']}."
+        beside = (
+            f"released as the {label['choice']}; ε includes the choice"
+            if "choice" in label
+            else f"μ of Gaussian DP: {mu_text(label)}, for error rates of at least 0.1\u00a0%"
         )
+        loss["privacy_parameters_details"] = f"{guarantee}; {beside}. {label['accountant']}."
     elif subject.alarmed:
         loss["privacy_parameters_details"] = "None can be registered: an attack proves more than the guarantee allows."
     else:
@@ -93,8 +95,8 @@ def record(
                 "the ledger (docs/methods/ledger.md).",
             },
             "implementation": {
-                "preprocessing_and_hyperparameter_tuning": f"{CHOSEN} Settings come from a fixed recipe for ε and the "
-                "number of notes (docs/methods/recipe.md) unless they were changed.",
+                "preprocessing_and_hyperparameter_tuning": f"{_tuned(label)} Settings come from a fixed recipe for ε "
+                "and the number of notes (docs/methods/recipe.md) unless they were changed.",
                 "mechanisms": f"{label['mechanism']}. {label['implementation']}. {label['noise']} {FLOATING_POINT}",
                 "justification": decision["accepted"] or FILL_IN,
             },
@@ -106,3 +108,8 @@ def record(
             },
         },
     }
+
+
+def _tuned(label: Mapping[str, Any]) -> str:
+    """What ε covers of the choice of settings."""
+    return f"{CHOSEN_BUT_ONE} Released as the {label['choice']}." if "choice" in label else CHOSEN

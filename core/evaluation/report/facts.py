@@ -20,7 +20,7 @@ import pandas as pd
 from core.corpus.tables import Corpus, notes_by_patient
 from core.corpus.transforms.defences import defended
 from core.evaluation.guarantee.odds import mechanism_accuracy
-from core.evaluation.report.commands import audit_command, commands, report_command, versions
+from core.evaluation.report.commands import audit_command, report_commands, versions
 from core.evaluation.report.crosswalk.cells import Evidence
 from core.evaluation.report.crosswalk.tables import frame, frameworks
 from core.evaluation.report.csv_export import spreadsheet_csv
@@ -33,7 +33,7 @@ from core.evaluation.report.findings import (
     promised_facts,
     recommended_facts,
 )
-from core.evaluation.report.glance import Subject, conditions, still_open, subject_of, verdict
+from core.evaluation.report.glance import Subject, subject_of, verdict
 from core.evaluation.report.glance import facts as ten_facts
 from core.evaluation.report.identity import checksums, identity
 from core.evaluation.report.json_export import plain
@@ -53,12 +53,13 @@ from core.evaluation.report.tables import (
     risk_scores,
     tries,
 )
+from core.evaluation.report.what_follows import conditions, still_open
 from core.evaluation.sweep.limit_measures import costs
 from core.evaluation.sweep.recommendation import Recommendation
 from core.evaluation.wording import guaranteed_text, most_right_guesses
-from core.runs.audits import StoredAudit
 from core.runs.facts import RunFacts, run_facts
-from core.runs.ledger.entries import Ledger
+from core.runs.ledger.choice import Choice
+from core.runs.ledger.entries import Ledger, Release, entry_of
 from core.runs.run import Run
 from core.runs.store import Workspace
 
@@ -95,13 +96,29 @@ class Report:
         return packed.getvalue()
 
 
-def outline(runs: Sequence[Run]) -> Report:
+def outline(workspace: Workspace, runs: Sequence[Run]) -> Report:
     """The part of a report that is read from the runs' own files in milliseconds: names, models and controls.
 
-    Its values are those of `build`, which computes the rest in seconds.
+    Its values are those of `build`, which computes the rest in seconds. `runs` are at least one. Raises LedgerBroken as
+    `build` does.
     """
-    facts = [run_facts(run.id, run.spec, run.privacy, run.metrics) for run in runs]
-    return Report({"names": short_names(runs)}, {"models": _models(runs, facts), "controls": controls(runs)})
+    choices = choices_of(runs, Ledger.of(workspace, runs[0].spec.corpus).releases())
+    facts = _facts_of(runs, choices)
+    tables = {"models": _models(runs, facts, choices), "controls": controls(runs)}
+    return Report({"names": short_names(runs, choices)}, tables)
+
+
+def choices_of(runs: Sequence[Run], releases: Sequence[Release]) -> dict[str, Choice]:
+    """The runs, by id, that the ledger of their cohort has as the best of several trainings, and how they were chosen.
+
+    Runs of another training than their entry's are left out.
+    """
+    entries = {run.id: entry_of(run, releases) for run in runs}
+    return {run_id: entry.choice for run_id, entry in entries.items() if entry is not None and entry.choice is not None}
+
+
+def _facts_of(runs: Sequence[Run], choices: Mapping[str, Choice]) -> list[RunFacts]:
+    return [run_facts(run.id, run.spec, run.privacy, run.metrics, choices.get(run.id)) for run in runs]
 
 
 def first_page(
@@ -120,28 +137,31 @@ def first_page(
         raise ValueError("a report is about one cohort, and these runs were trained on several: make a report of each")
     chosen, decision = subject_of(runs, subject), decision or Decision()
     corpus = workspace.corpus(runs[0].spec.corpus, store=False)
-    facts = [run_facts(run.id, run.spec, run.privacy, run.metrics) for run in runs]
+    releases = Ledger.of(workspace, runs[0].spec.corpus).releases()
+    choices = choices_of(runs, releases)
+    facts = _facts_of(runs, choices)
     audits = {run.id: workspace.audit(run.id) for run in runs}
     for stored in audits.values():
         stored.check()
         stored.proving().check()
     bases = {run.id: workspace.find(run.spec.base_spec()) for run in runs}
-    releases = Ledger.of(workspace, runs[0].spec.corpus).releases()
     quick, full = controls(runs), attacks(audits)
     tables = {
-        "models": _models(runs, facts),
+        "models": _models(runs, facts, choices),
         "controls": quick,
         "attacks": full,
         "strongest": membership(runs, audits, bases),
         "strongest_note": membership_by_note(full, quick, runs),
-        "bounds": bounds(runs, audits),
+        "bounds": bounds(runs, audits, choices),
         "planted": planted(runs, audits),
         "hipaa": hipaa(facts),
         "recommendation": pd.DataFrame() if recommendation is None else recommendation.table,
         "ledger": ledger_table(releases),
     }
-    names, cohort, promise = short_names(runs), _cohort(corpus, chosen), promised_facts(releases, corpus, delta)
-    about = Subject.of(chosen, names[chosen.id], tables, cohort["most_training_notes_of_a_patient"])
+    names, cohort = short_names(runs, choices), _cohort(corpus, chosen)
+    promise = promised_facts(releases, corpus, delta)
+    most = cohort["most_training_notes_of_a_patient"]
+    about = Subject.of(chosen, names[chosen.id], tables, most, choices.get(chosen.id))
     key, said = verdict(about)
     told = {
         "names": names,
@@ -189,7 +209,9 @@ def build(
     """
     first = first_page(workspace, runs, recommendation=recommendation, delta=delta, subject=subject, decision=decision)
     corpus = workspace.corpus(runs[0].spec.corpus, store=False)
-    facts = [run_facts(run.id, run.spec, run.privacy, run.metrics) for run in runs]
+    releases = Ledger.of(workspace, runs[0].spec.corpus).releases()
+    choices = choices_of(runs, releases)
+    facts = _facts_of(runs, choices)
     audits = {run.id: workspace.audit(run.id) for run in runs}
     by_bucket, trends, said = rare or rarity_of(workspace, runs)
     tables = first.tables | {
@@ -206,7 +228,8 @@ def build(
     chosen = subject_of(runs, subject)
     most = {run.id: _most_notes(corpus, run) for run in runs if run.id != chosen.id}
     most[chosen.id] = first.facts["cohort"]["most_training_notes_of_a_patient"]
-    about = Subject.of(chosen, first.facts["names"][chosen.id], tables, most[chosen.id])
+    about = Subject.of(chosen, first.facts["names"][chosen.id], tables, most[chosen.id], choices.get(chosen.id))
+    entry = entry_of(chosen, releases)
     made = datetime.now(UTC).isoformat(timespec="seconds") if now is None else _date(now)
     told = (
         {"schema": SCHEMA}
@@ -218,20 +241,30 @@ def build(
             "label": (own := label(about)),
             "label_picture": picture(about),
             "deployment_record": record(
-                about, own, first.facts, made=made, released=_released(tables["ledger"], chosen)
+                about, own, first.facts, made=made, released=None if entry is None else _date(entry.time)
             ),
-            "verdict": [finding(run, one, tables, most[run.id]) for run, one in zip(runs, facts, strict=True)],
+            "verdict": [
+                finding(run, one, tables, most[run.id], choices.get(run.id))
+                for run, one in zip(runs, facts, strict=True)
+            ],
             "bounds_by_curve": bounds_by_curve(tables["bounds"]),
             "planted_gradients": planted_gradients(tables["planted"]),
             "rarity": said,
             "limits": list(dict.fromkeys(limit for one in facts for limit in one.limits)),
             "not_attacked": [_not_attacked(run) for run in runs if not audits[run.id].outcomes()],
-            "commands": _commands(runs, audits, recommendation, delta, subject, decision),
+            "commands": report_commands(
+                runs,
+                audits,
+                None if recommendation is None else recommendation.limits,
+                delta,
+                subject,
+                decided=decision is not None and decision != Decision(),
+            ),
             "versions": versions(),
             "specs": {run.id: run.spec.model_dump(mode="json") for run in runs},
         }
     )
-    found = frameworks(Evidence(Subject.of(chosen, about.name, tables, about.most_notes), own, told))
+    found = frameworks(Evidence(about, own, told))
     told["crosswalk"] = [asdict(one) for one in found]
     return Report(told, tables | {"crosswalk": frame(found)})
 
@@ -242,12 +275,6 @@ def rarity_of(workspace: Workspace, runs: Sequence[Run]) -> Rarity:
     return rarity(workspace, runs, audits, workspace.corpus(runs[0].spec.corpus, store=False))
 
 
-def _released(ledger: pd.DataFrame, run: Run) -> str | None:
-    """When the run's model was entered in the ledger; None if it was not."""
-    found = ledger.loc[(ledger["kind"] == "model") & (ledger["name"] == run.id), "time"]
-    return str(found.iloc[0]) if len(found) else None
-
-
 def _not_attacked(run: Run) -> str:
     return (
         f"{run.id} had the quick audit only: prompt extraction, the loss attack on membership, and exposure of "
@@ -255,36 +282,18 @@ def _not_attacked(run: Run) -> str:
     )
 
 
-def _commands(
-    runs: Sequence[Run],
-    audits: Mapping[str, StoredAudit],
-    recommendation: Recommendation | None,
-    delta: float,
-    subject: str | None,
-    decision: Decision | None,
-) -> list[str]:
-    """The commands that make the runs, their full audits and this report again, in that order."""
-    return [
-        *commands([run.spec for run in runs]),
-        *(audit_command(run.id) for run in runs if audits[run.id].outcomes()),
-        report_command(
-            [run.id for run in runs],
-            None if recommendation is None else recommendation.limits,
-            delta,
-            subject,
-            decided=decision is not None and decision != Decision(),
-        ),
-    ]
+def short_names(runs: Sequence[Run], choices: Mapping[str, Choice] | None = None) -> dict[str, str]:
+    """Names of the runs in tables, by run id: `A: no privacy`, `B: ε = 8 per note`, `C: no privacy, clipped`.
 
-
-def short_names(runs: Sequence[Run]) -> dict[str, str]:
-    """Names of the runs in tables, by run id: `A: no privacy`, `B: ε = 8 per note`, `C: no privacy, clipped`."""
-    found = {}
+    The ε of a run among `choices` is that of the choice.
+    """
+    found, chosen = {}, choices or {}
     for number, run in enumerate(runs):
         mechanism = run.privacy
-        promise = (
-            "no privacy" if mechanism is None else f"ε = {guaranteed_text(mechanism.epsilon())} per {mechanism.unit}"
-        )
+        promise = "no privacy"
+        if mechanism is not None:
+            held = chosen[run.id].best_of(mechanism) if run.id in chosen else mechanism
+            promise = f"ε = {guaranteed_text(held.epsilon())} per {mechanism.unit}"
         promise += ", clipped" if run.spec.training.clip_norm is not None else ""
         promise += "" if run.spec.defence is None else f", {run.spec.defence.label}"
         promise += "" if run.spec.without is None else f", without {', '.join(run.spec.without)}"
@@ -329,7 +338,14 @@ def _training_notes(corpus: Corpus, run: Run) -> pd.DataFrame:
     return defended(corpus.without(run.spec.without).training_notes(run.note_cap), run.spec.defence)
 
 
-def _models(runs: Sequence[Run], facts: Sequence[RunFacts]) -> pd.DataFrame:
+def _counted(run: Run, *, chosen: bool) -> float:
+    """The most right guesses by exact accounting; NaN of a chosen run, since only one training's is known."""
+    if run.privacy is None:
+        return 0.5 if run.spec.is_base else 1.0
+    return math.nan if chosen else mechanism_accuracy([run.privacy])
+
+
+def _models(runs: Sequence[Run], facts: Sequence[RunFacts], choices: Mapping[str, Choice]) -> pd.DataFrame:
     """One row per run: its model, and its guarantee with everything that it depends on."""
     rows = []
     for run, fact in zip(runs, facts, strict=True):
@@ -353,9 +369,7 @@ def _models(runs: Sequence[Run], facts: Sequence[RunFacts]) -> pd.DataFrame:
                 "clipping_norm": held.get("max_grad_norm", math.nan),
                 "noise_source": held.get("noise_source", ""),
                 "right_guesses_promised": most_right_guesses(epsilon, held.get("delta", 0.0)),
-                "right_guesses_counted": mechanism_accuracy([run.privacy])
-                if fact.guarantee and run.privacy is not None
-                else (0.5 if spec.is_base else 1.0),
+                "right_guesses_counted": _counted(run, chosen=run.id in choices),
             }
         )
     return pd.DataFrame(rows)

@@ -16,7 +16,7 @@ from core.evaluation.guarantee.audit_guarantee import by_curve, headline_bound
 from core.evaluation.guarantee.odds import group_sentence, mechanism_sentence
 from core.evaluation.guarantee.step_audit import PLANTED_COLUMNS, chosen_proof
 from core.evaluation.membership.strongest_attack import Strongest, strongest_sentence
-from core.evaluation.report.glance import LEAK
+from core.evaluation.report.glance import LEAK, ONE_TRAINING
 from core.evaluation.report.tables import ENDS
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.sweep.recommendation import Recommendation
@@ -31,8 +31,13 @@ from core.spec import Unit
 EVERYTHING = "Everything released of this cohort so far promises"
 
 
-def finding(run: Run, facts: RunFacts, tables: Mapping[str, pd.DataFrame], most_notes: int) -> dict[str, Any]:
-    """A run in a few sentences: promise, odds, leaks and their control, membership, what attacks prove about ε."""
+def finding(
+    run: Run, facts: RunFacts, tables: Mapping[str, pd.DataFrame], most_notes: int, choice: Choice | None = None
+) -> dict[str, Any]:
+    """A run in a few sentences: promise, odds, leaks and their control, membership, what attacks prove about ε.
+
+    `choice`: as the ledger has it; `facts` are then those of the release.
+    """
     held = facts.guarantee
     shown = held is not None and held["noise_source"] != "secret"
     opening = "Guarantee if its noise were secret" if shown else "Guarantee"
@@ -43,10 +48,10 @@ def finding(run: Run, facts: RunFacts, tables: Mapping[str, pd.DataFrame], most_
         assert run.privacy is not None  # a run with a guarantee is private
         sentences += [
             odds_sentence(held["epsilon"], held["delta"], held["unit"]),
-            mechanism_sentence([run.privacy], held["unit"]),
+            mechanism_sentence([run.privacy], held["unit"]) if choice is None else ONE_TRAINING,
         ]
         if held["unit"] == "note" and most_notes > 1:
-            sentences.append(group_sentence(run.privacy, most_notes))
+            sentences.append(group_sentence(choice.best_of(run.privacy) if choice else run.privacy, most_notes))
     at = run.metrics.set_index(["metric", "arm"])
     if (LEAK, "run") in at.index and (LEAK, "heldout") in at.index:
         value, low, high = (float(at.loc[(LEAK, "run"), end]) for end in ENDS)

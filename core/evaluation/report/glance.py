@@ -1,4 +1,4 @@
-"""The first page of a report: a verdict on one model, ten facts, the conditions of its release, and what is open.
+"""The first page of a report: a verdict on one model, and ten facts about it.
 
 Everything is read from the report's other tables and facts, so that page one and the annex cannot differ.
 """
@@ -12,14 +12,11 @@ from typing import Any
 
 import pandas as pd
 
-from core.attacks.membership.decision import LIRA
-from core.common.formatting import delta_text, promised_text, proved_text
+from core.common.formatting import delta_text, promised_text
 from core.evaluation.guarantee.audit_guarantee import by_curve, headline_bound
 from core.evaluation.guarantee.odds import group_sentence
 from core.evaluation.guarantee.step_audit import chosen_proof
 from core.evaluation.registry import figure_text
-from core.evaluation.report.commands import audit_command, prove_command, shadows_command
-from core.evaluation.report.decision import Decision
 from core.evaluation.report.tables import ENDS
 from core.evaluation.wording import (
     ALL_RIGHT,
@@ -32,7 +29,8 @@ from core.evaluation.wording import (
     planted_sentence,
     right_of_100,
 )
-from core.runs.facts import FLOATING_POINT, UNKNOWN, neighbours
+from core.runs.facts import FLOATING_POINT, neighbours
+from core.runs.ledger.choice import Choice
 from core.runs.ledger.totals import EMPTY
 from core.runs.run import Run
 from core.training.accounting.composition import has_advantage
@@ -42,6 +40,7 @@ LEAK = "direct_patients"  # the leak that the verdict is about
 OF_A_KEY = "Its noise came from a secret key, which was destroyed after training."
 NOTHING_FOUND = "These attacks found nothing, but that protects nobody. "
 OF_A_SEED = "Its noise came from a public seed, so anybody can generate it again and subtract it."
+ONE_TRAINING = "Exact accounting, μ and the trade-off curve are known for a single training only, so they are left out."
 CONTRADICTED = "An attack proves more than the guarantee allows: there is a bug, or no guarantee."
 
 
@@ -54,12 +53,15 @@ class Subject:
     model: Row
     tables: Mapping[str, pd.DataFrame]
     most_notes: int  # training notes of the patient with the most
+    choice: Choice | None = None  # the ledger has the run as the best of several trainings
 
     @classmethod
-    def of(cls, run: Run, name: str, tables: Mapping[str, pd.DataFrame], most_notes: int) -> Subject:
+    def of(
+        cls, run: Run, name: str, tables: Mapping[str, pd.DataFrame], most_notes: int, choice: Choice | None = None
+    ) -> Subject:
         """The model of a run of the report, whose tables these are."""
         models = tables["models"]
-        return cls(run, name, models[models["run"] == run.id].iloc[0].to_dict(), tables, most_notes)
+        return cls(run, name, models[models["run"] == run.id].iloc[0].to_dict(), tables, most_notes, choice)
 
     @property
     def protected(self) -> bool:
@@ -164,7 +166,7 @@ def verdict(subject: Subject) -> tuple[str, str]:
     if not subject.protected:
         said = "Not for release: its noise can be generated again, so its ε is shown, not promised."
         return "not promised", f"{found}{said}"
-    if subject.model["epsilon"] > EMPTY or right_of_100(float(subject.model["right_guesses_counted"])) == ALL_RIGHT:
+    if subject.model["epsilon"] > EMPTY or right_of_100(_most_right(subject)) == ALL_RIGHT:
         return "empty", f"{found}Guaranteed in name only: an ε this large limits nothing in practice."
     if leaks:
         return "leaks", "Guaranteed, and yet it writes more identifiers of its patients than of others."
@@ -178,6 +180,12 @@ def verdict(subject: Subject) -> tuple[str, str]:
         "Guaranteed. No attack that was run contradicts it; neither what it wrote, nor the strongest attack by patient "
         "or by note, nor planted secrets show memorising.",
     )
+
+
+def _most_right(subject: Subject) -> float:
+    """The least bound on right guesses that is known: by exact accounting, but of a choice by (ε, δ) alone."""
+    counted = float(subject.model["right_guesses_counted"])
+    return counted if subject.choice is None else float(subject.model["right_guesses_promised"])
 
 
 def _recognises(subject: Subject) -> bool:
@@ -222,6 +230,7 @@ def _guarantee(subject: Subject) -> str:
     if not model["unit"]:
         return "Nothing to guarantee." if subject.run.spec.is_base else "Nothing: trained without differential privacy."
     held = f"ε = {promised_text(model['epsilon'])} at δ = {delta_text(model['delta'])} for one {model['unit']}"
+    held += "" if subject.choice is None else f", as the {subject.choice.briefly()}"
     near = f"neighbours: {neighbours({'neighbouring': model['neighbouring'], 'unit': model['unit']})}"
     if subject.alarmed:
         of_noise = OF_A_KEY if subject.protected else OF_A_SEED
@@ -237,6 +246,8 @@ def _guesses(subject: Subject) -> str:
         return "Nothing about these patients: 50 of 100 guesses are right by tossing a coin."
     if not model["unit"]:
         return "No limit: of 100 guesses whether someone was in the data, all may be right."
+    if subject.choice is not None:
+        return subject.supposed(_guesses_of_choice(subject, subject.choice))
     counted, promised = (right_of_100(float(model[f"right_guesses_{by}"])) for by in ("counted", "promised"))
     limit = f"on average at most {counted} are right"
     if counted == ALL_RIGHT:
@@ -247,6 +258,15 @@ def _guesses(subject: Subject) -> str:
     return subject.supposed(
         f"Of 100 guesses whether one {model['unit']} was in the data, {limit} by this run’s exact "
         f"accounting; by (ε, δ) alone {promised}. A coin: 50, if in and out were equally likely."
+    )
+
+
+def _guesses_of_choice(subject: Subject, choice: Choice) -> str:
+    right = right_of_100(float(subject.model["right_guesses_promised"]))
+    limit = f"{NEARLY_ALL} may be right" if right == ALL_RIGHT else f"at most {right} are right"
+    return (
+        f"Of 100 guesses whether one {subject.model['unit']} was in the data, on average {limit} by (ε, δ). A coin: "
+        f"50, if in and out were equally likely. Chosen as the {choice.briefly()}. {ONE_TRAINING}"
     )
 
 
@@ -262,7 +282,7 @@ def _many_notes(subject: Subject) -> str:
     elif most <= 1:
         said = "The same guarantee: no patient has more than one training note."
     else:
-        said = group_sentence(mechanism, most)
+        said = group_sentence(subject.choice.best_of(mechanism) if subject.choice else mechanism, most)
     return subject.supposed(said)
 
 
@@ -323,75 +343,3 @@ def _useful(subject: Subject) -> str:
     if math.isnan(row["base_value"]):
         return f"{told}; lower is more useful."
     return f"{told}, of the public base model {figure_text('perplexity_heldout', row['base_value'])}; lower is better."
-
-
-# What follows ---------------------------------------------------------------------------------------------------------
-
-
-def conditions(subject: Subject, decision: Decision) -> list[str]:
-    """What must be true before the model is given to anybody."""
-    if subject.run.spec.is_base:
-        return ["None from these notes: the model never read them."]
-    if subject.alarmed:
-        return [
-            f"None: do not release it. {CONTRADICTED}",
-            "Until the cause is known, protect the model like the notes.",
-        ]
-    if not subject.protected:
-        first = (
-            "Do not release it outside the group that may read the notes; protect it like the notes."
-            if not subject.model["unit"]
-            else "Do not release it as a private model. Train it again with --secret-noise, audit it, and report on "
-            "that run."
-        )
-        return [first, _of_access(decision)]
-    found = [
-        "Enter the release in the ledger first; do not release if the total exceeds your budget.",
-        "Keep this report, training losses and other figures about these notes inside your organisation: ε does not "
-        "cover them.",
-        _of_access(decision),
-    ]
-    if subject.model["unit"] == "note" and subject.most_notes > 1:
-        found.insert(1, "Accept what the patient with the most notes gets, or train with a guarantee per patient.")
-    return found
-
-
-def _of_access(decision: Decision) -> str:
-    match decision.access:
-        case "weights":
-            return "The recipient gets the weights: no output filter, log or query limit protects afterwards."
-        case "api":
-            return "Recipients only query: limit and log queries, and keep the weights as safe as the notes."
-        case "filtered api":
-            return "Recipients only query, through a filter that can be evaded: limit and log queries as well."
-    return "Decide who receives the model, and whether they get its weights or an API."
-
-
-def still_open(subject: Subject, decision: Decision, *, audited: bool, recommended: bool) -> list[str]:
-    """What this report cannot answer, and how to answer it."""
-    found = []
-    if not audited and not subject.run.spec.is_base:
-        found.append(f"Other attacks than those of the quick audit: {audit_command(subject.run.id)}")
-    elif not subject.run.spec.is_base and not subject.rows("attacks", attack=LIRA):
-        found.append(f"Whether LiRA, the attack with shadow models, finds more: {shadows_command(subject.run.id)}")
-    bounds = [bound for bound in (subject.bound(), subject.curve()) if bound is not None]
-    ceiling = max((float(bound["ceiling"]) for bound in bounds), default=math.inf)
-    planted = subject.planted()
-    if bounds and ceiling < bounds[0]["promised"] < math.inf and not (planted and planted["can_alarm"]):
-        found.append(
-            f"Whether ε is what it should be: this audit could contradict only an ε below {proved_text(ceiling)}. "
-            f"{prove_command(subject.run.id)} sees every step."
-        )
-    tested = subject.rows("hipaa")
-    untested = [one["note"] for one in tested if one["tested"] == "no"]
-    unknown = untested.count(UNKNOWN)
-    found.append(
-        f"{len(untested) - unknown} of HIPAA’s 18 identifiers were not looked for: they are not fields of a record."
-    )
-    if unknown:
-        found.append(f"{unknown} more were not looked for: no patient’s value is known that could be searched for.")
-    if not recommended:
-        found.append("Your limits for risk and usefulness: none were given, so nothing is recommended.")
-    if missing := decision.missing():
-        found.append(f"In the decision: {', '.join(missing)}.")
-    return found

@@ -14,11 +14,13 @@ import numpy as np
 from core.common.formatting import delta_text, promised_text
 from core.evaluation.guarantee.consequences import DRAWN, SHOWN
 from core.evaluation.report.commands import program_version
-from core.evaluation.report.glance import OF_A_KEY, OF_A_SEED, Subject
+from core.evaluation.report.glance import OF_A_KEY, OF_A_SEED, ONE_TRAINING, Subject
 from core.runs.facts import DEDUPLICATED, FLOATING_POINT, LIMITS, SPEAKS_OF, guarantee, neighbours
+from core.training.accounting.mechanism import Mechanism
 from core.training.accounting.tradeoff import dp_ceiling, tradeoff
 
 MEASURED, CHOSEN = LIMITS[1], LIMITS[2]  # figures of the audit, and settings, that ε does not cover
+CHOSEN_BUT_ONE = f"{CHOSEN.rstrip('.')}, except by the choice that is named here."
 COUNTED = "The number of notes (through q and σ) and which patients were held out are treated as public."
 BESIDE = (
     "The losses and the numbers of tokens of each step are exact; they are for those who train, not for recipients."
@@ -29,6 +31,9 @@ ACCOUNTANTS = {
     "prv": "PRV: numerical composition of privacy losses, a certified upper bound",
     "rdp": "RDP: Rényi DP by Opacus, an upper bound",
 }
+OF_A_CHOICE = (
+    "RDP: Rényi divergences of one training and of the choice (Papernot & Steinke 2022, theorem 2), an upper bound"
+)
 WIDTH, HEIGHT, EDGE = 268, 200, 42  # of the picture, in pixels; the edge holds the axes' names
 
 
@@ -38,13 +43,16 @@ def label(subject: Subject) -> dict[str, Any]:
     `epsilon`, `delta` and `mu` are those of the whole run, `mu` by `Tradeoff.gaussian_mu`. `curve` has the largest
     true-positive rate (`caught`) at some false-positive rates (`accused`). If `promised` is False but there is a unit,
     all this would hold if the noise were secret and no attack proved more than ε allows.
+
+    Of a run that the ledger has as the best of several trainings, `epsilon` is that of the choice. `choice` then says
+    how it was chosen, in place of `mu` and `curve`, which are known for a single training only.
     """
     run, mechanism = subject.run, subject.run.privacy
     if mechanism is None:
         return {"promised": False, "unit": None}
-    held, curve = guarantee(mechanism), tradeoff([mechanism])
-    caught = curve.caught(SHOWN).tolist()
-    not_protected = [SPEAKS_OF[mechanism.unit], MEASURED, BESIDE, CHOSEN, COUNTED, FLOATING_POINT]
+    held, choice = guarantee(mechanism, subject.choice), subject.choice
+    chosen = CHOSEN if choice is None else CHOSEN_BUT_ONE
+    not_protected = [SPEAKS_OF[mechanism.unit], MEASURED, BESIDE, chosen, COUNTED, FLOATING_POINT]
     if run.spec.corpus.deduplicated is not None:
         not_protected.append(DEDUPLICATED)
     return {
@@ -52,15 +60,14 @@ def label(subject: Subject) -> dict[str, Any]:
         "unit": mechanism.unit,
         "epsilon": held["epsilon"],
         "delta": held["delta"],
-        "mu": curve.gaussian_mu(),
-        "curve": [{"accused": rate, "caught": most} for rate, most in zip(SHOWN, caught, strict=True)],
+        **(_curve(mechanism) if choice is None else {"choice": choice.text()}),
         "neighbours": neighbours(held),
         "contribution": _contribution(subject),
         "mechanism": (
             f"DP-SGD: Poisson sampling with q = {held['sample_rate']:.4g}, {held['steps']:,} steps, Gaussian noise of "
             f"σ·C on the clipped sum, σ = {held['noise_multiplier']:.4g}, C = {held['max_grad_norm']:g}"
         ),
-        "accountant": ACCOUNTANTS[held["accountant"]],
+        "accountant": ACCOUNTANTS[held["accountant"]] if choice is None else OF_A_CHOICE,
         "implementation": (
             f"PHI Leak Lab {program_version()}, its own clipping, noise and numerical accounting "
             "(docs/methods/training.md, accounting.md); the run does not record the version that trained it"
@@ -68,6 +75,14 @@ def label(subject: Subject) -> dict[str, Any]:
         "noise": OF_A_KEY if subject.protected else OF_A_SEED,
         "not_protected": not_protected,
     }
+
+
+def _curve(mechanism: Mechanism) -> dict[str, Any]:
+    """μ and points of the trade-off curve of one training."""
+    curve = tradeoff([mechanism])
+    caught = curve.caught(SHOWN).tolist()
+    points = [{"accused": rate, "caught": most} for rate, most in zip(SHOWN, caught, strict=True)]
+    return {"mu": curve.gaussian_mu(), "curve": points}
 
 
 def _contribution(subject: Subject) -> str:
@@ -112,11 +127,7 @@ def rows(made: dict[str, Any], alarmed: bool = False) -> list[tuple[str, str, st
         ("status", "Status", status if status != SHOWN_ONLY else f"{status}: it would hold if the noise were secret"),
         ("unit", "Unit of privacy", f"one {made['unit']}"),
         ("epsilon", "ε at δ", f"ε = {promised_text(made['epsilon'])} at δ = {delta_text(made['delta'])}"),
-        (
-            "mu",
-            "μ of Gaussian DP",
-            f"{mu_text(made)}, the smallest with its trade-off curve above this run’s at error rates of at least 0.1 %",
-        ),
+        _mu_row(made),
         ("contribution", "Contribution bound", made["contribution"]),
         ("neighbours", "Neighbours", made["neighbours"]),
         ("mechanism", "Mechanism", made["mechanism"]),
@@ -124,6 +135,14 @@ def rows(made: dict[str, Any], alarmed: bool = False) -> list[tuple[str, str, st
         ("implementation", "Implementation", made["implementation"]),
         ("noise", "Noise", made["noise"]),
     ]
+
+
+def _mu_row(made: Mapping[str, Any]) -> tuple[str, str, str]:
+    """μ of a label; of a chosen run how it was chosen, and why there is no μ."""
+    if "choice" in made:
+        return "choice", "Chosen", f"The {made['choice']}. ε includes the choice. {ONE_TRAINING}"
+    told = f"{mu_text(made)}, the smallest with its trade-off curve above this run’s at error rates of at least 0.1 %"
+    return "mu", "μ of Gaussian DP", told
 
 
 def essentials(made: Mapping[str, Any], alarmed: bool = False) -> list[tuple[str, str]]:
@@ -134,7 +153,9 @@ def essentials(made: Mapping[str, Any], alarmed: bool = False) -> list[tuple[str
         ("status", _status(made, alarmed)),
         ("unit", f"one {made['unit']}"),
         ("epsilon", f"ε = {promised_text(made['epsilon'])} at δ = {delta_text(made['delta'])}"),
-        ("mu", f"μ {'' if math.isinf(made['mu']) else '= '}{mu_text(made)}"),
+        ("choice", made["choice"].partition(" (")[0])
+        if "choice" in made
+        else ("mu", f"μ {'' if math.isinf(made['mu']) else '= '}{mu_text(made)}"),
         ("accountant", f"accountant {made['accountant'].partition(':')[0]}"),
         ("noise", "noise from a secret key" if made["noise"] == OF_A_KEY else "noise from a public seed"),
     ]
@@ -143,7 +164,7 @@ def essentials(made: Mapping[str, Any], alarmed: bool = False) -> list[tuple[str
 def picture(subject: Subject) -> dict[str, str]:
     """Points of the trade-off curve, and of the bound by (ε, δ) alone, for an SVG of WIDTH × HEIGHT; empty without."""
     mechanism = subject.run.privacy
-    if mechanism is None:
+    if mechanism is None or subject.choice is not None:
         return {}
     rates = np.concatenate([[0.0], DRAWN])
     own, ceiling = tradeoff([mechanism]).caught(rates), dp_ceiling(rates, mechanism.epsilon(), mechanism.delta)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from core.attacks.membership.decision import LOSS
 from core.evaluation import registry
-from core.evaluation.guarantee.audit_guarantee import BOUND_COLUMNS
+from core.evaluation.guarantee.audit_guarantee import BOUND_COLUMNS, BY_CURVE
 from core.evaluation.guarantee.step_audit import PLANTED_COLUMNS, stored_proofs
 from core.evaluation.membership.of_run import notes_judged, strongest_on
 from core.evaluation.memorisation.discoverable import TRIES_COLUMNS, by_chance
@@ -22,6 +22,7 @@ from core.evaluation.stats.intervals import most_certain
 from core.evaluation.wording import verdict
 from core.runs.audits import StoredAudit
 from core.runs.facts import RunFacts
+from core.runs.ledger.choice import Choice
 from core.runs.ledger.entries import Release
 from core.runs.run import Run
 
@@ -126,14 +127,28 @@ def membership_by_note(attacks: pd.DataFrame, controls: pd.DataFrame, runs: Sequ
     return pd.DataFrame(rows, columns=["run", *ENDS, "attack", "attacks", "notes", *BASE_ENDS])
 
 
-def bounds(runs: Sequence[Run], audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
-    """The bounds that attacks prove on ε: of the full audit, else of the quick audit's canaries and scores."""
-    frames = []
+def bounds(
+    runs: Sequence[Run], audits: Mapping[str, StoredAudit], choices: Mapping[str, Choice] | None = None
+) -> pd.DataFrame:
+    """The bounds that attacks prove on ε: of the full audit, else of the quick audit's canaries and scores.
+
+    `choices` has the runs, by id, that the ledger has as the best of several trainings: their bounds are compared with
+    the ε of the choice, and none is by the trade-off curve, which is that of a single training.
+    """
+    frames, chosen = [], choices or {}
     for run in runs:
         if not run.spec.is_base:
-            frames.append(stored_bounds(run, audits[run.id]).assign(run=run.id))
+            found = stored_bounds(run, audits[run.id]).assign(run=run.id)
+            frames.append(_of_the_choice(found, run, chosen[run.id]) if run.id in chosen else found)
     columns = ["run", *(name for name in BOUND_COLUMNS if name not in _COUNTED)]
     return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
+
+
+def _of_the_choice(bounds: pd.DataFrame, run: Run, choice: Choice) -> pd.DataFrame:
+    assert run.privacy is not None  # only a private run can be entered with a choice
+    promised = choice.best_of(run.privacy).epsilon()
+    kept = bounds[bounds["evidence"] != BY_CURVE]
+    return kept.assign(promised=promised, alarm=kept["epsilon"] > promised)
 
 
 def planted(runs: Sequence[Run], audits: Mapping[str, StoredAudit]) -> pd.DataFrame:

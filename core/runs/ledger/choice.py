@@ -11,6 +11,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from core.training.accounting.choosing import truncation
+from core.training.accounting.chosen_composition import Chosen
 from core.training.accounting.mechanism import Mechanism
 
 MOST_LETTERS = 1_000  # of a reason or a score, which appear in every report of the cohort
@@ -53,9 +54,17 @@ class Choice(BaseModel):
             raise ValueError(f"the score of a choice has at most {MOST_LETTERS:,} characters, not {len(score):,}")
         return cls(trainings=trainings, shape=shape, score=score)
 
+    def best_of(self, mechanism: Mechanism) -> Chosen:
+        """The promise of the chosen run, of which one training is `mechanism`."""
+        return Chosen(mechanism, self.trainings, self.shape)
+
+    def briefly(self) -> str:
+        """`best of 10 expected trainings`."""
+        return f"best of {self.trainings:g} expected trainings"
+
     def text(self) -> str:
         """`best of 10 expected trainings (η = 0), chosen by loss on public notes`."""
-        return f"best of {self.trainings:g} expected trainings (η = {self.shape:g}), chosen by {self.score}"
+        return f"{self.briefly()} (η = {self.shape:g}), chosen by {self.score}"
 
 
 def refuse_choice(run_id: str, mechanism: Mechanism | None, most_notes: int | None) -> None:

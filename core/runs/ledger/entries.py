@@ -113,9 +113,7 @@ class Release(BaseModel):
     @property
     def chosen(self) -> Chosen | None:
         """The mechanism of a run that was the best of several, with the choice; None for any other entry."""
-        if self.choice is None or self.mechanism is None:
-            return None
-        return Chosen(self.mechanism, self.choice.trainings, self.choice.shape)
+        return self.choice.best_of(self.mechanism) if self.choice and self.mechanism else None
 
     def epsilon(self) -> float:
         """ε that this entry alone promises for one unit, at its own δ; ∞ for a model trained without privacy.
@@ -346,8 +344,13 @@ class Ledger:
 
 def is_entered(run: Run, releases: Sequence[Release]) -> bool:
     """Whether this very model is among the entries."""
+    return entry_of(run, releases) is not None
+
+
+def entry_of(run: Run, releases: Sequence[Release]) -> Release | None:
+    """The entry of this very model; None if it was not entered."""
     named = (one for one in releases if (one.kind, one.name) == ("model", run.id))
-    return any(not trained_again(run, one) for one in named)
+    return next((one for one in named if not trained_again(run, one)), None)
 
 
 def trained_again(run: Run, entry: Release) -> bool:

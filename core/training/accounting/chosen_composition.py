@@ -34,9 +34,18 @@ class Chosen:
     trainings: float
     shape: float
 
+    @property
+    def delta(self) -> float:
+        """δ of the release: that of one training."""
+        return self.mechanism.delta
+
     def epsilon(self) -> float:
-        """ε of the release alone, at the mechanism's δ."""
+        """ε of the release alone, at `delta`."""
         return chosen_epsilon(self.mechanism, self.trainings, shape=self.shape)
+
+    def patient_epsilon(self, notes: int) -> float:
+        """ε of the release alone for a patient with `notes` notes, at `delta`, as `Mechanism.patient_epsilon`."""
+        return total_patient_epsilon([], [self], 1 if self.mechanism.unit == "patient" else notes, self.delta)
 
 
 def total_epsilon(mechanisms: Sequence[Mechanism], chosen: Sequence[Chosen], delta: float) -> tuple[float, Accountant]:

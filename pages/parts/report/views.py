@@ -71,12 +71,12 @@ def choose(runs: Sequence[Run]) -> list[Run]:
 
 
 @resources.cached_object(max_entries=20, show_spinner=False)
-def _outline(root: str, run_ids: tuple[str, ...]) -> Report:
-    """The part of a report that is drawn at once, of runs in the data folder `root`."""
+def _outline(root: str, run_ids: tuple[str, ...], entries: int) -> Report:
+    """The part of a report that is drawn at once, of runs in the data folder `root` with a ledger of `entries`."""
     from core.evaluation.report.facts import outline
 
     workspace = owner.workspace()
-    return outline([workspace.run(run_id) for run_id in run_ids])
+    return outline(workspace, [workspace.run(run_id) for run_id in run_ids])
 
 
 @resources.cached_object(max_entries=20, show_spinner="Reading runs, audits and the ledger …")
@@ -129,14 +129,19 @@ def show(runs: Sequence[Run], knobs: DeltaGenerator) -> None:
     """
     workspace = owner.workspace()
     root, ids = str(workspace.root), tuple(run.id for run in runs)
-    outline = _outline(root, ids)
+    entries = len(list((workspace.root / "ledger" / runs[0].spec.corpus.digest()).glob("*.json")))
+    try:
+        outline = _outline(root, ids, entries)
+    except ValueError as error:  # a damaged ledger: a sentence
+        st.error(str(error), icon=":material/error:")
+        return
     with knobs:
         about = _about(runs, outline)
     found = _recommendation(ids)
     key = Key(
         ids,
         about,
-        len(list((workspace.root / "ledger" / runs[0].spec.corpus.digest()).glob("*.json"))),
+        entries,
         tuple(
             (run.id, outcome.attack, outcome.finished)
             for run in runs
@@ -150,7 +155,7 @@ def show(runs: Sequence[Run], knobs: DeltaGenerator) -> None:
     _picture(outline)
     try:
         first = _first_page(root, key, decision, workspace, found)
-    except ValueError as error:  # several cohorts, or a damaged ledger: a sentence
+    except ValueError as error:  # several cohorts, or a damaged audit: a sentence
         st.error(str(error), icon=":material/error:")
         return
     for line in picture.answers(first):

@@ -14,10 +14,11 @@ from core.evaluation.guarantee.audit_guarantee import BY_CURVE, ONE_RUN
 from core.evaluation.guarantee.odds import group_sentence
 from core.evaluation.report.decision import Decision, read
 from core.evaluation.report.facts import build, first_page, short_names
-from core.evaluation.report.glance import Subject, conditions, facts, still_open, subject_of, verdict
+from core.evaluation.report.glance import Subject, facts, subject_of, verdict
 from core.evaluation.report.html import part, render
 from core.evaluation.report.label import essentials, label, rows
 from core.evaluation.report.tables import membership_by_note
+from core.evaluation.report.what_follows import conditions, still_open
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.intervals import best_of
 from core.runs.facts import UNKNOWN

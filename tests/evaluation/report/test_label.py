@@ -85,7 +85,7 @@ def test_the_label_says_what_the_mechanism_says(secret, root, smoke_specs):
 def test_the_curve_of_one_gaussian_release_is_known():
     """Without sampling one step is Gaussian DP with μ = 1/σ (Dong, Roth & Su 2022): Φ(Φ⁻¹(α) + μ)."""
     one = Mechanism(unit="note", noise_multiplier=1.0, sample_rate=1.0, steps=1, delta=1e-5, max_grad_norm=1.0)
-    subject = type("Bare", (), {"run": type("Run", (), {"privacy": one})()})()
+    subject = type("Bare", (), {"run": type("Run", (), {"privacy": one})(), "choice": None})()
     points = [tuple(map(float, pair.split(","))) for pair in picture(subject)["own"].split()]
     for x, y in points[1:]:
         rate = (x - label_module.EDGE) / (label_module.WIDTH - label_module.EDGE - 6)

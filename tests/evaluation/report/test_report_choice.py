@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
+import shutil
+from dataclasses import replace
 from importlib.resources import files
 
 import jsonschema
@@ -11,11 +14,23 @@ import pytest
 
 from core.common.formatting import promised_text
 from core.corpus.tables import Corpus
+from core.evaluation.guarantee.audit_guarantee import BY_CURVE
+from core.evaluation.guarantee.odds import group_sentence
+from core.evaluation.report import tables
+from core.evaluation.report.facts import Report, build, choices_of, outline
 from core.evaluation.report.findings import promised_facts
-from core.evaluation.report.tables import ledger_table
+from core.evaluation.report.glance import ONE_TRAINING, Subject, verdict
+from core.evaluation.report.glance import facts as ten_facts
+from core.evaluation.report.html import render
+from core.evaluation.report.label import essentials, rows
+from core.evaluation.report.tables import bounds, ledger_table
+from core.evaluation.wording import ALL_RIGHT, NEARLY_ALL, most_right_guesses, right_of_100
 from core.runs.ledger.choice import Choice
+from core.runs.ledger.entries import Ledger
 from core.runs.ledger.totals import DELTA, promised
+from core.runs.store import Workspace
 from core.training.accounting.choosing import chosen_epsilon
+from core.training.accounting.chosen_composition import Chosen, total_patient_epsilon
 from tests.runs.released import SMOKE, mechanism, release
 
 NOTES = pd.DataFrame({"patient_id": ["a", "a", "b"], "split": "member"})
@@ -57,3 +72,134 @@ def test_the_table_of_releases_has_the_choice_and_its_cost():
         pytest.approx(chosen_epsilon(mechanism(3.0), 10)),
         pytest.approx(mechanism(5.0).epsilon()),
     ]
+
+
+# A run that is entered as the best of several ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def root(smoke_workspace, smoke_specs, mark_secret, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("choice") / "data"
+    shutil.copytree(smoke_workspace, folder)
+    mark_secret(folder, smoke_specs["dp"])
+    return folder
+
+
+def entered(root, folder, spec, choice: Choice | None) -> Report:
+    """The report on a run that was entered into a copy's ledger."""
+    shutil.copytree(root, folder)
+    workspace = Workspace(folder, shared=())
+    run = workspace.run(spec.run_id)
+    ledger = Ledger.of(workspace, run.spec.corpus)
+    ledger.enter(ledger.draft_run(run, "a test", choice))
+    return build(workspace, [run], now=0.0)
+
+
+@pytest.fixture(scope="module")
+def chosen(root, smoke_specs, tmp_path_factory):
+    choice = Choice.of(10, 0.0, "loss on public notes")
+    return entered(root, tmp_path_factory.mktemp("chosen") / "data", smoke_specs["dp"], choice)
+
+
+def test_everything_in_the_report_has_the_epsilon_that_the_ledger_has(root, chosen, smoke_specs):
+    """ε = 8 of one training; as the best of 10, label, names, facts, bounds and record say what the ledger says."""
+    alone = Workspace(root, shared=()).run(smoke_specs["dp"].run_id).privacy
+    epsilon = chosen_epsilon(alone, 10)
+    assert epsilon > alone.epsilon() + 1
+    told, tables = json.loads(chosen.to_json()), chosen.tables
+    assert told["label"]["epsilon"] == epsilon and told["label"]["promised"]
+    assert tables["ledger"]["epsilon"].tolist() == tables["models"]["epsilon"].tolist() == [epsilon]
+    loss = told["deployment_record"]["deployment"]["privacy_loss"]
+    assert loss["privacy_parameters"] == {"epsilon": epsilon, "delta": alone.delta}
+    assert "released as the best of 10 expected trainings" in loss["privacy_parameters_details"]
+    said = f"ε = {promised_text(epsilon)}"
+    facts = {one["key"]: one["answer"] for one in told["glance"]}
+    assert facts["guarantee"].startswith(f"{said} at δ = 0.001 for one note, as the best of 10 expected trainings")
+    assert right_of_100(most_right_guesses(epsilon, alone.delta)) == ALL_RIGHT and told["subject"]["verdict"] == "empty"
+    assert f"{NEARLY_ALL} may be right by (ε, δ)" in facts["guesses"] and ONE_TRAINING in facts["guesses"]
+    most = told["cohort"]["most_training_notes_of_a_patient"]
+    whole = total_patient_epsilon([], [Chosen(alone, 10, 0.0)], most, alone.delta)
+    together = pd.DataFrame(told["promised"]["together"]).set_index("unit").loc["patient"]
+    assert most > 1 and facts["many_notes"] == group_sentence(Chosen(alone, 10, 0.0), most)
+    assert together["notes"] == most and promised_text(whole) in facts["many_notes"]
+    assert told["names"] == {told["subject"]["run"]: f"A: {said} per note"}
+    assert tables["bounds"]["promised"].eq(epsilon).all() and not tables["bounds"]["alarm"].any()
+    front = render(chosen).partition('<div class="annex">')[0]
+    assert said in front and f"ε = {promised_text(alone.epsilon())}" not in front.replace(said, "")
+    assert f"({promised_text(epsilon)}, 0.001)-differential privacy" in " ".join(told["verdict"][0]["sentences"])
+
+
+def test_right_guesses_of_a_small_choice_are_those_of_its_epsilon(root, smoke_specs):
+    run = Workspace(root, shared=()).run(smoke_specs["dp"].run_id)
+    mild = Choice.of(1.2, 0.0, "loss on public notes")
+    report = build(Workspace(root, shared=()), [run], now=0.0)
+    promised_right = most_right_guesses(mild.best_of(run.privacy).epsilon(), run.privacy.delta)
+    model = {"right_guesses_promised": promised_right, "right_guesses_counted": math.nan}
+    about = Subject.of(run, "A", report.tables, 1, mild)
+    about = replace(about, model=dict(about.model) | model)
+    told = {one["key"]: one["answer"] for one in ten_facts(about, report.facts["cohort"], report.facts["promised"])}
+    assert f"at most {right_of_100(promised_right)} are right by (ε, δ)" in told["guesses"]
+    assert "nan" not in " ".join(told.values()) and verdict(about)[0] != "empty"
+
+
+def test_what_is_known_of_a_single_training_only_is_left_out_and_said(chosen):
+    made = chosen.facts["label"]
+    assert "mu" not in made and "curve" not in made and chosen.facts["label_picture"] == {}
+    assert chosen.tables["models"]["right_guesses_counted"].isna().all()
+    assert BY_CURVE not in set(chosen.tables["bounds"]["evidence"]) and chosen.facts["bounds_by_curve"] == []
+    printed = {key: text for key, _, text in rows(made)}
+    assert "mu" not in printed and printed["choice"] == f"The {made['choice']}. ε includes the choice. {ONE_TRAINING}"
+    assert dict(essentials(made))["choice"] == "best of 10 expected trainings"
+    assert any("except by the choice" in line for line in made["not_protected"])
+    page = render(chosen)
+    assert "Trade-off curve of the training" not in page and "by the run’s own curve" not in page
+    assert ONE_TRAINING in " ".join(chosen.facts["verdict"][0]["sentences"])
+    schema = json.loads((files("core.evaluation.report") / "report.schema.json").read_text(encoding="utf-8"))
+    told = json.loads(chosen.to_json())
+    assert list(jsonschema.Draft202012Validator(schema).iter_errors(told)) == []
+    told["label"]["mu"] = 1.0
+    assert len(list(jsonschema.Draft202012Validator(schema).iter_errors(told))) == 1
+
+
+def test_a_bound_above_one_training_but_below_the_choice_is_no_alarm(root, smoke_specs):
+    """The theorem bounds the release with its choice, so only a bound above that contradicts it."""
+    workspace = Workspace(root, shared=())
+    run = workspace.run(smoke_specs["dp"].run_id)
+    choice = Choice.of(10, 0.0, "loss on public notes")
+    alone, whole = run.privacy.epsilon(), choice.best_of(run.privacy).epsilon()
+    audits = {run.id: workspace.audit(run.id)}
+    plain = bounds([run], audits)
+    assert plain["promised"].eq(alone).all() and BY_CURVE in set(plain["evidence"])
+    for proved, alarm in ((alone + 0.5, False), (whole + 0.1, True)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tables, "stored_bounds", lambda *_, proved=proved: plain.assign(epsilon=proved, alarm=True))
+            found = bounds([run], audits, {run.id: choice})
+        assert found["promised"].eq(whole).all() and found["alarm"].eq(alarm).all() and len(found) == len(plain) - 1
+
+
+def test_a_run_entered_without_a_choice_keeps_its_own_epsilon(root, smoke_specs, tmp_path):
+    workspace = Workspace(root, shared=())
+    run = workspace.run(smoke_specs["dp"].run_id)
+    before, after = build(workspace, [run], now=0.0), entered(root, tmp_path / "data", smoke_specs["dp"], None)
+    assert after.facts["label"] == before.facts["label"] and "mu" in before.facts["label"]
+    assert after.facts["names"] == before.facts["names"]
+    same = [one for one in after.facts["glance"] if one["key"] != "released"]
+    assert same == [one for one in before.facts["glance"] if one["key"] != "released"]
+    pd.testing.assert_frame_equal(after.tables["models"], before.tables["models"])
+
+
+def test_the_choice_of_an_earlier_training_is_not_that_of_the_run(root, smoke_specs):
+    run = Workspace(root, shared=()).run(smoke_specs["dp"].run_id)
+    choice = Choice.of(10, 0.0, "loss on public notes")
+    again = run.privacy.model_copy(update={"training": "c" * 16})
+    for mechanism_, known in ((run.privacy, {run.id: choice}), (again, {})):
+        entry = release(1, mechanism=mechanism_, choice=choice).model_copy(update={"name": run.id, "time": 2e10})
+        assert choices_of([run], [entry]) == known
+
+
+def test_the_page_s_outline_has_the_choice_too(chosen, root, smoke_specs, tmp_path):
+    entered(root, tmp_path / "data", smoke_specs["dp"], Choice.of(10, 0.0, "loss on public notes"))
+    workspace = Workspace(tmp_path / "data", shared=())
+    quick = outline(workspace, [workspace.run(smoke_specs["dp"].run_id)])
+    assert quick.facts["names"] == chosen.facts["names"]
+    pd.testing.assert_frame_equal(quick.tables["models"], chosen.tables["models"])
