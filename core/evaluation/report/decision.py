@@ -1,6 +1,7 @@
 """What a board fills in: who gets the model, against whom it must hold, who bears the risk, and who signs.
 
-Everything here is text of a reader. It decides nothing in this program: it is printed, and it belongs to the report.
+Everything here is a reader's. It decides nothing in this program: it is printed, and it belongs to the report. Limits
+on figures are compared with what was measured (`core.evaluation.report.what_follows`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from core.evaluation.sweep.limits import check_risks
 
 Access = Literal["", "weights", "api", "filtered api"]
 ACCESS: dict[Access, str] = {
@@ -23,11 +26,17 @@ MOST_LETTERS = 600  # of one answer: all answers fit a printed page
 MOST_APPROVERS = 6
 
 
+def _checked(risks: dict[str, float]) -> dict[str, float]:
+    check_risks(risks)
+    return risks
+
+
 def one_line(text: str) -> str:
     """The text without control characters (and those that turn the direction of writing), spaces collapsed."""
     return " ".join("".join(" " if unicodedata.category(mark)[0] in ("C", "Z") else mark for mark in text).split())
 
 
+Risks = Annotated[dict[str, float], AfterValidator(_checked)]
 Text = Annotated[str, AfterValidator(one_line), Field(max_length=MOST_LETTERS)]
 
 
@@ -49,7 +58,8 @@ class Decision(BaseModel):
     access: Access = Field("", description="how they get it")
     knowledge: Text = Field("", description="what an attacker knows beforehand, and what they see")
     cost: Text = Field("", description="what an attacker spends: queries, hours, money, risk of being caught")
-    accepted: Text = Field("", description="the limits that the board accepts")
+    accepted: Text = Field("", description="the limits that the board accepts, in words")
+    limits: Risks = Field({}, description="the highest accepted value of figures that can be limited, by key")
     owner: Text = Field("", description="who bears the risk")
     review: date | None = Field(None, description="when the decision is looked at again")
     expires: date | None = Field(None, description="when it ends unless it is renewed")
@@ -68,7 +78,7 @@ class Decision(BaseModel):
             "how they get access": self.access,
             "what an attacker knows": self.knowledge,
             "how much an attacker may spend": self.cost,
-            "the accepted limits": self.accepted,
+            "the accepted limits": self.accepted or self.limits,
             "the risk owner": self.owner,
             "the date of review": self.review,
             "the date of expiry": self.expires,

@@ -30,7 +30,7 @@ def record(
     Args:
         subject: the model.
         label: its label (`core.evaluation.report.label`).
-        facts: the report's facts `cohort`, `decision` and `promised`.
+        facts: the report's facts `accepted_limits`, `cohort`, `decision` and `promised`.
         made: the report's date, ISO 8601.
         released: the date of the run's entry in the ledger, ISO 8601; None if there is none.
     """
@@ -98,7 +98,7 @@ def record(
                 "preprocessing_and_hyperparameter_tuning": f"{_tuned(label)} Settings come from a fixed recipe for ε "
                 "and the number of notes (docs/methods/recipe.md) unless they were changed.",
                 "mechanisms": f"{label['mechanism']}. {label['implementation']}. {label['noise']} {FLOATING_POINT}",
-                "justification": decision["accepted"] or FILL_IN,
+                "justification": " ".join(_limits(facts)) or FILL_IN,
             },
             "administrative": {
                 "sources": FILL_IN,
@@ -113,3 +113,9 @@ def record(
 def _tuned(label: Mapping[str, Any]) -> str:
     """What ε covers of the choice of settings."""
     return f"{CHOSEN_BUT_ONE} Released as the {label['choice']}." if "choice" in label else CHOSEN
+
+
+def _limits(facts: Mapping[str, Any]) -> list[str]:
+    """What the board accepts, in its words, and its limits beside the figures."""
+    lines = facts["accepted_limits"]
+    return [facts["decision"]["accepted"]] * bool(facts["decision"]["accepted"]) + [f"{line}." for line in lines]

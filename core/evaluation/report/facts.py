@@ -53,7 +53,7 @@ from core.evaluation.report.tables import (
     risk_scores,
     tries,
 )
-from core.evaluation.report.what_follows import conditions, still_open
+from core.evaluation.report.what_follows import accepted_limits, conditions, limit_lines, still_open
 from core.evaluation.sweep.limit_measures import costs
 from core.evaluation.sweep.recommendation import Recommendation
 from core.evaluation.wording import guaranteed_text, most_right_guesses
@@ -63,7 +63,7 @@ from core.runs.ledger.entries import Ledger, Release, entry_of
 from core.runs.run import Run
 from core.runs.store import Workspace
 
-SCHEMA = "phi-leak-lab/report/2"  # of the JSON: report.schema.json beside this file
+SCHEMA = "phi-leak-lab/report/3"  # of the JSON: report.schema.json beside this file
 Rarity = tuple[pd.DataFrame, pd.DataFrame, dict[str, list[str]]]  # tables of buckets and trends, and their sentences
 
 
@@ -155,6 +155,7 @@ def first_page(
         "bounds": bounds(runs, audits, choices),
         "planted": planted(runs, audits),
         "hipaa": hipaa(facts),
+        "accepted_limits": accepted_limits(chosen, audits[chosen.id], decision),
         "recommendation": pd.DataFrame() if recommendation is None else recommendation.table,
         "ledger": ledger_table(releases),
     }
@@ -173,8 +174,9 @@ def first_page(
             about, decision, audited=bool(audits[chosen.id].outcomes()), recommended=recommendation is not None
         ),
         "decision": decision.model_dump(mode="json"),
+        "accepted_limits": limit_lines(tables["accepted_limits"]),
         "promised": promise,
-        "recommendation": recommended_facts(recommendation),
+        "recommendation": recommended_facts(recommendation, accepted=bool(decision.limits)),
     }
     return Report(told, tables)
 

@@ -28,6 +28,10 @@ from core.runs.ledger.totals import mechanisms_of, promised, together
 from core.runs.run import Run
 from core.spec import Unit
 
+ACCEPTED_ONLY = (
+    "The limits of the decision are compared with the model of the first page. No ε is recommended: for that, limits "
+    "for both risk and usefulness are needed."
+)
 EVERYTHING = "Everything released of this cohort so far promises"
 
 
@@ -151,8 +155,13 @@ def _chosen_as(name: str, choice: Choice) -> str:
     return f"{name} was released as the {choice.text()}: with the choice it has"
 
 
-def recommended_facts(found: Recommendation | None) -> dict[str, Any]:
-    """The recommendation for a reader's limits: use case, limits, ε, unit and run, with sentences."""
+def recommended_facts(found: Recommendation | None, *, accepted: bool = False) -> dict[str, Any]:
+    """The recommendation for a reader's limits: use case, limits, ε, unit and run, with sentences.
+
+    `accepted`: the board's decision has limits, which are compared with the subject alone.
+    """
+    if found is None and accepted:
+        return {"sentences": [ACCEPTED_ONLY]}
     if found is None:
         return {"sentences": ["No limits for risk and usefulness were given, so nothing is recommended."]}
     meant = [f"For: {found.limits.use_case}"] if found.limits.use_case else []

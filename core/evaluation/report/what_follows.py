@@ -1,19 +1,63 @@
-"""What follows from the verdict on a model: the conditions of its release, and what the report leaves open."""
+"""What follows from the verdict on a model: accepted limits, the conditions of its release, and what is left open."""
 
 from __future__ import annotations
 
 import math
 
+import pandas as pd
+
 from core.attacks.membership.decision import LIRA
 from core.common.formatting import proved_text
+from core.evaluation import registry
 from core.evaluation.report.commands import audit_command, prove_command, shadows_command
 from core.evaluation.report.decision import Decision
 from core.evaluation.report.glance import CONTRADICTED, Subject
+from core.evaluation.sweep.limit_measures import risks_of
+from core.evaluation.sweep.recommendation import NOT_MEASURED, NOT_MET, against_limits
+from core.runs.audits import StoredAudit
 from core.runs.facts import UNKNOWN
+from core.runs.run import Run
+
+
+def accepted_limits(run: Run, audit: StoredAudit | None, decision: Decision) -> pd.DataFrame:
+    """The limits of a decision beside what was measured of the run (`recommendation.against_limits`)."""
+    return against_limits(risks_of(run, audit, decision.limits), decision.limits)
+
+
+def limit_lines(accepted: pd.DataFrame) -> list[str]:
+    """The rows of `accepted_limits` in words: `membership AUC at most 0.75: not met (interval up to 0.781)`."""
+    lines = []
+    for row in accepted.to_dict("records"):
+        name, measured = str(row["measure"]), row["met"] != NOT_MEASURED
+        limited = f"{registry.measure_name(name)} at most {exact_limit(name, row['limit'])}"
+        end = "no interval" if math.isnan(row["high"]) else f"interval up to {_rounded_up(name, row['high'])}"
+        lines.append(f"{limited}: {row['met']}{f' ({end})' if measured else ''}")
+    return lines
+
+
+def exact_limit(name: str, limit: float) -> str:
+    """A limit as it was given, since 0.755 must not be shown as 0.76."""
+    return f"{100 * limit:.12g}\u00a0%" if registry.number_format(name).share else f"{limit:.12g}"
+
+
+def _rounded_up(name: str, high: float) -> str:
+    """The upper end of an interval, rounded up, so that one above its limit never looks as if it met it."""
+    share = registry.number_format(name).share
+    shown = math.ceil(1e4 * high - 1e-9) / 100 if share else math.ceil(1e3 * high - 1e-9) / 1e3
+    return f"{shown:g}".replace("-", "−") + ("\u00a0%" if share else "")
+
+
+def _names(accepted: pd.DataFrame, met: str) -> str:
+    return ", ".join(registry.measure_name(name) for name in accepted.loc[accepted["met"] == met, "measure"])
 
 
 def conditions(subject: Subject, decision: Decision) -> list[str]:
     """What must be true before the model is given to anybody."""
+    found, broken = _conditions(subject, decision), _names(subject.tables["accepted_limits"], NOT_MET)
+    return [f"Do not release it while a limit that you accepted is not met: {broken}.", *found] if broken else found
+
+
+def _conditions(subject: Subject, decision: Decision) -> list[str]:
     if subject.run.spec.is_base:
         return ["None from these notes: the model never read them."]
     if subject.alarmed:
@@ -74,7 +118,11 @@ def still_open(subject: Subject, decision: Decision, *, audited: bool, recommend
     )
     if unknown:
         found.append(f"{unknown} more were not looked for: no patient’s value is known that could be searched for.")
-    if not recommended:
+    if unmeasured := _names(subject.tables["accepted_limits"], NOT_MEASURED):
+        found.append(f"Accepted limits that were not measured: {unmeasured}.")
+    if decision.accepted and not (recommended or decision.limits):
+        found.append("The accepted limits are text without numbers by figure: nothing was compared with them.")
+    if not (recommended or decision.accepted or decision.limits):
         found.append("Your limits for risk and usefulness: none were given, so nothing is recommended.")
     if missing := decision.missing():
         found.append(f"In the decision: {', '.join(missing)}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,8 +50,7 @@ def measures(runs: Sequence[Run], control: Run | None, audits: Mapping[str, Stor
     plain_losses = {seed: _heldout_losses(run, summed) for seed, run in plain.items()}
     rows: list[dict[str, Any]] = []
     for run in runs:
-        found = {name: {**vars(interval), **NO_CHOICE} for name, interval in _risks(run)}
-        found |= dict(_strongest(run, audits.get(run.id)))
+        found = risks_of(run, audits.get(run.id))
         seed = run.spec.training.seed
         if base_losses is not None and plain_losses:
             reference = plain_losses.get(seed, next(iter(plain_losses.values())))
@@ -62,7 +61,20 @@ def measures(runs: Sequence[Run], control: Run | None, audits: Mapping[str, Stor
     return pd.DataFrame(rows, columns=columns)
 
 
-def _risks(run: Run) -> Iterator[tuple[str, Interval]]:
+def risks_of(run: Run, audit: StoredAudit | None, wanted: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
+    """The risks of one run that can be limited, by key, each with value, low, high and the columns of NO_CHOICE.
+
+    Args:
+        run: any run.
+        audit: its stored full audit; without one it is judged by the loss attack alone.
+        wanted: the keys that are needed, of `registry.limits`; by default all. What was not measured is left out.
+    """
+    names = registry.limits() if wanted is None else wanted
+    found = {name: {**vars(interval), **NO_CHOICE} for name, interval in _risks(run, names)}
+    return found | dict(_strongest(run, audit, names))
+
+
+def _risks(run: Run, wanted: Collection[str]) -> Iterator[tuple[str, Interval]]:
     metrics = run.metrics.set_index(["metric", "arm"])
 
     def at(name: str, arm: str) -> Interval:
@@ -70,11 +82,15 @@ def _risks(run: Run) -> Iterator[tuple[str, Interval]]:
         return Interval(float(row["value"]), float(row["low"]), float(row["high"]))
 
     for name in registry.limits():
+        if name not in wanted:
+            continue
         own, of = (name, "run"), registry.figure(name).excess_of
         if own in metrics.index:
             yield name, at(*own)
         elif of and {(of, "run"), (of, "heldout")} <= set(metrics.index):
             yield name, difference(at(of, "run"), at(of, "heldout"))
+    if "members_caught" not in wanted:
+        return
     if run.figures_only:
         caught = stored(run, "members_caught", "note")
         if caught is not None:
@@ -85,16 +101,17 @@ def _risks(run: Run) -> Iterator[tuple[str, Interval]]:
         yield "members_caught", interval_of(units(scores), "members_caught", resamples=RESAMPLES, seed=0)
 
 
-def _strongest(run: Run, audit: StoredAudit | None) -> Iterator[tuple[str, dict[str, Any]]]:
+def _strongest(run: Run, audit: StoredAudit | None, wanted: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each measure by patient of the strongest attack of the full audit, else of the quick audit's loss attack."""
+    needed = [measure for measure in MEASURES if f"{measure}_strongest" in wanted]
     if run.figures_only:
-        for measure in MEASURES:
+        for measure in needed:
             if (alone := stored(run, measure)) is not None:
                 chosen = {"attack": alone.attack, "attacks": alone.attacks, "patients": alone.patients}
                 yield f"{measure}_strongest", {**vars(alone.interval), **chosen}
         return
-    judged = judged_by(scores_of(run, audit))  # once for all measures
-    for measure in MEASURES:
+    judged = judged_by(scores_of(run, audit)) if needed else {}  # once for all measures
+    for measure in needed:
         found = strongest_of(judged, measure)
         if found is not None:
             chosen = {"attack": found.attack, "attacks": found.attacks, "patients": found.patients}

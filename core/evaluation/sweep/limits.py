@@ -30,16 +30,19 @@ class Limits:
     def __post_init__(self) -> None:
         if not self.risks:
             raise ValueError("a recommendation needs a limit for at least one risk")
-        known = registry.limits()
-        for name, limit in self.risks.items():
-            if name not in known:
-                raise ValueError(f"there is no risk “{name}”; there are {', '.join(known)}")
-            least, most = registry.limit_range(name)
-            if not least <= limit <= most:
-                raise ValueError(
-                    f"the limit of {known[name].label} must be between {least:g} and {most:g}, not {limit}"
-                )
+        check_risks(self.risks)
         if len(self.use_case) > MOST_LETTERS:
             raise ValueError(f"the use case may have at most {MOST_LETTERS} characters, not {len(self.use_case):,}")
         if not 0 <= self.utility <= 1:
             raise ValueError(f"the lowest share of the gain must be between 0 and 1, not {self.utility}")
+
+
+def check_risks(risks: Mapping[str, float]) -> None:
+    """Raise ValueError, with a sentence, for a risk that nobody can limit, or a limit that is out of range."""
+    known = registry.limits()
+    for name, limit in risks.items():
+        if name not in known:
+            raise ValueError(f"there is no risk “{name[:60]}”; there are {', '.join(known)}")
+        least, most = registry.limit_range(name)
+        if not least <= limit <= most:
+            raise ValueError(f"the limit of {known[name].label} must be between {least:g} and {most:g}, not {limit}")

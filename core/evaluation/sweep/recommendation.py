@@ -26,6 +26,8 @@ from core.evaluation.wording import epsilon_text
 
 UNITS = ("patient", "note", "")  # in order of preference; "" is training without privacy
 COLUMNS = ["unit", "epsilon", "measure", "limit", "value", "low", "high", "seeds", "met", "attack", "attacks"]
+ACCEPTED_COLUMNS = ["measure", "limit", "value", "low", "high", "met", "attack", "attacks"]
+MET, NOT_MET, NOT_MEASURED = "met", "not met", "not measured"
 RUN_COLUMNS = ["run_id", "unit", "epsilon", "seed", *COLUMNS[2:7], "met", "attack", "attacks"]
 
 
@@ -68,6 +70,24 @@ def recommend(found: pd.DataFrame, limits: Limits) -> Recommendation:
     chosen = table[(table["unit"] == unit) & (table["epsilon"] == epsilon)]
     run_id = _best_run(runs[(runs["unit"] == unit) & (runs["epsilon"] == epsilon)], wanted)
     return Recommendation(limits, epsilon, run_id, table, runs, tuple(_sentences(chosen, run_id)), unit)
+
+
+def against_limits(found: Mapping[str, Mapping[str, Any]], risks: Mapping[str, float]) -> pd.DataFrame:
+    """One run's risks beside limits on them, a row a limit in their order, with ACCEPTED_COLUMNS.
+
+    `met` is MET, NOT_MET, by the worse end of the interval as in `recommend`, or NOT_MEASURED.
+
+    Args:
+        found: as returned by `core.evaluation.sweep.limit_measures.risks_of`.
+        risks: the highest accepted value of each risk, by key.
+    """
+    missing = {"value": math.nan, "low": math.nan, "high": math.nan, "attack": "", "attacks": 0}
+    rows = [{"unit": "", "epsilon": math.inf, "measure": name} | missing | dict(found.get(name, {})) for name in risks]
+    if not rows:
+        return pd.DataFrame(columns=ACCEPTED_COLUMNS)
+    judged = _judged(pd.DataFrame(rows), risks)
+    told = np.where(judged["value"].isna(), NOT_MEASURED, np.where(judged["met"], MET, NOT_MET))
+    return judged.assign(met=told)[ACCEPTED_COLUMNS]
 
 
 def _most_attacked(found: pd.DataFrame) -> pd.DataFrame:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from core.evaluation.report.facts import Report
 
 TITLES = {
+    "accepted_limits": "The decision’s limits beside what was measured",
     "recommendation": "Every ε against your limits",
     "controls": "Attacks and controls",
     "strongest": "Membership: the strongest attack that was run",

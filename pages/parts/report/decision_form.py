@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -14,10 +15,11 @@ QUESTIONS = {
     "recipient": ("Who gets the model, and what for?", ""),
     "knowledge": ("What does an attacker know and see?", "For example: some patients’ names; every text it writes."),
     "cost": ("How much may an attacker spend?", "For example: 10,000 queries, a week’s work, a criminal offence."),
-    "accepted": ("Which limits do you accept?", "For example: ε ≤ 2 per patient; AUC below 0.6 by patient."),
+    "accepted": ("Which limits do you accept, in words?", "For example: ε ≤ 2 per patient; no full name is written."),
     "owner": ("Who bears the risk?", ""),
 }
 APPROVERS = 3  # lines of the form
+COLUMNS = 3  # of boxes for limits
 
 
 def given() -> Decision:
@@ -26,6 +28,29 @@ def given() -> Decision:
 
     kept = st.session_state.get(KEPT)
     return Decision() if kept is None else Decision.model_validate_json(kept)
+
+
+def _limits(now: Mapping[str, float]) -> dict[str, float]:
+    """A box for every figure that can be limited; the filled ones by key, shares between 0 and 1."""
+    from core.evaluation import registry
+
+    found, columns = {}, st.columns(COLUMNS)
+    for number, (name, limit) in enumerate(registry.limits().items()):
+        whole = 100.0 if registry.number_format(name).share else 1.0
+        least, most = (whole * end for end in registry.limit_range(name))
+        value = columns[number % COLUMNS].number_input(
+            f"{limit.label[0].upper()}{limit.label[1:]}, at most{' (%)' if whole > 1 else ''}",
+            least,
+            most,
+            round(whole * now[name], 10) if name in now else None,
+            step=whole / 100,
+            format="%.12g",
+            help=f"{limit.explanation}.",
+            key=f"decision_limit_{name}",
+        )
+        if value is not None:
+            found[name] = round(value / whole, 12)
+    return found
 
 
 def show() -> None:
@@ -47,6 +72,11 @@ def show() -> None:
                 help=example or None,
                 key=f"decision_{name}",
             )
+        st.caption(
+            "Limits on figures of this model, which the report compares with what was measured. A limit is met if the "
+            "worse end of the 95\u00a0% interval meets it. Leave a box empty for no limit."
+        )
+        answers["limits"] = _limits(now.limits)
         ways: list[Access] = list(ACCESS)
         answers["access"] = st.selectbox(
             "How do they get it?", ways, ways.index(now.access), format_func=ACCESS.__getitem__, key="decision_access"

@@ -240,7 +240,9 @@ def _zipped(made: Report, page: str) -> bytes:
 
 
 def _next_steps(made: Report) -> None:
-    """What is recommended, and what was released so far."""
+    """The decision's limits, what is recommended, and what was released so far."""
+    for line in made.facts["accepted_limits"]:
+        st.markdown(f":material/rule: Your limit: {literal(line, 2_000)}.")
     for sentence in made.facts["recommendation"]["sentences"]:
         st.markdown(f":material/balance: {literal(sentence, 2_000)}")
     if not len(made.tables["recommendation"]):

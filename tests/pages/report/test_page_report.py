@@ -185,3 +185,18 @@ def test_the_picture_has_each_leak_above_its_own_control(made):
     assert [place + picture.BELOW for place in control.y] == list(row_of.values())
     assert drawn["without privacy"].error_x.array[0] == pytest.approx(0.05)
     assert control.error_x.arrayminus[0] == pytest.approx(0.026)
+
+
+def test_limits_of_the_form_are_compared_and_kept(data, smoke_specs):
+    app = opened(runs=smoke_specs["dp"].run_id)
+    assert "none were given" in said(app)
+    app.number_input(key="decision_limit_auc_strongest").set_value(0.05)
+    app.number_input(key="decision_limit_full_name_patients_excess").set_value(7.1)
+    next(button for button in app.button if "Keep for the report" in button.label).click().run()
+    assert not app.exception
+    text = said(app)
+    assert "Your limit: membership AUC at most 0.05: not met" in text.replace("\\", "")
+    assert "is not met: membership AUC" in text.replace("\\", "") and "none were given" not in text
+    kept = Decision.model_validate_json(app.session_state[decision_form.KEPT])
+    assert kept.limits == {"auc_strongest": 0.05, "full_name_patients_excess": 0.071}
+    assert app.number_input(key="decision_limit_full_name_patients_excess").value == 7.1

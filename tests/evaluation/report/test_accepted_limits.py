@@ -1,0 +1,147 @@
+"""The limits of a board's decision: read from a file, compared with what was measured, and on the first page."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+
+import pandas as pd
+import pytest
+
+from core.evaluation import registry
+from core.evaluation.report.decision import Decision, read
+from core.evaluation.report.facts import build
+from core.evaluation.report.glance import Subject
+from core.evaluation.report.html import render
+from core.evaluation.report.what_follows import conditions, limit_lines, still_open
+from core.evaluation.sweep.limit_measures import measures, risks_of
+from core.evaluation.sweep.recommendation import ACCEPTED_COLUMNS, against_limits
+from core.runs.store import Workspace
+
+LIMITS = {"auc_strongest": 0.05, "full_name_patients_excess": 1.0, "members_caught": 0.755}
+
+
+@pytest.fixture(scope="module")
+def workspace(smoke_workspace, smoke_specs, mark_secret, tmp_path_factory):
+    root = tmp_path_factory.mktemp("accepted") / "data"
+    shutil.copytree(smoke_workspace, root)
+    mark_secret(root, smoke_specs["dp"])
+    return Workspace(root, shared=())
+
+
+@pytest.fixture(scope="module")
+def run(workspace, smoke_specs):
+    return workspace.run(smoke_specs["dp"].run_id)
+
+
+@pytest.fixture(scope="module")
+def report(workspace, run):
+    return build(workspace, [run], now=0.0, decision=Decision(limits=LIMITS))
+
+
+def test_a_file_holds_limits_and_an_older_one_without_them_is_read(tmp_path):
+    path = tmp_path / "decision.json"
+    path.write_text(json.dumps({"accepted": "AUC at most 0.75", "limits": {"auc_strongest": 0.75}}), encoding="utf-8")
+    assert read(path).limits == {"auc_strongest": 0.75}
+    path.write_text('{"accepted": "AUC at most 0.75"}', encoding="utf-8")
+    assert read(path).limits == {} and "the accepted limits" not in read(path).missing()
+    assert "the accepted limits" in Decision().missing()
+    assert "the accepted limits" not in Decision(limits=LIMITS).missing()
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ({"auc": 0.7}, "there is no risk “auc”; there are auc_strongest, .*members_caught"),
+        ({"utility_share": 0.5}, "there is no risk “utility_share”"),
+        ({"auc_strongest": 75}, "the limit of membership AUC must be between 0 and 1, not 75"),
+        ({"auc_strongest": "low"}, "limits.auc_strongest"),
+    ],
+)
+def test_limits_that_cannot_be_used_are_a_sentence(tmp_path, limits, words):
+    path = tmp_path / "decision.json"
+    path.write_text(json.dumps({"limits": limits}), encoding="utf-8")
+    with pytest.raises(ValueError, match=words):
+        read(path)
+
+
+def test_a_limit_is_met_by_the_worse_end_alone():
+    def told(value: float, low: float, high: float) -> str:
+        found = {"auc_strongest": {"value": value, "low": low, "high": high, "attack": "loss", "attacks": 1}}
+        return against_limits(found, {"auc_strongest": 0.75})["met"].item()
+
+    assert told(0.70, 0.65, 0.75) == "met" and told(0.70, 0.65, 0.7501) == "not met"
+    assert told(0.70, math.nan, math.nan) == "not met", "without an interval there is no worse end that meets it"
+    assert told(math.nan, math.nan, math.nan) == "not measured"
+    none = against_limits({}, {"members_caught": 0.5, "auc_strongest": 0.75})
+    assert none["met"].tolist() == ["not measured"] * 2
+    assert none["measure"].tolist() == ["members_caught", "auc_strongest"], "in the order of the limits"
+    assert list(against_limits({}, {}).columns) == ACCEPTED_COLUMNS
+
+
+def test_the_risks_of_a_run_are_those_of_the_recommendation(workspace, run, smoke_specs):
+    rows = measures([run], workspace.find(smoke_specs["base"]), {run.id: workspace.audit(run.id)}).set_index("metric")
+    found = risks_of(run, workspace.audit(run.id))
+    assert set(found) == set(rows.index) and set(found) <= set(registry.limits())
+    for name, one in found.items():
+        assert {key: rows.loc[name, key] for key in one} == one
+    assert set(risks_of(run, workspace.audit(run.id), LIMITS)) == set(LIMITS)
+    assert risks_of(run, workspace.audit(run.id), {"auc_loss"}) == {"auc_loss": found["auc_loss"]}
+
+
+def test_limits_are_compared_with_the_figures_of_the_report(report, run):
+    table = report.tables["accepted_limits"].set_index("measure")
+    strongest = report.tables["strongest"].set_index("run").loc[run.id]
+    assert table.loc["auc_strongest", ["value", "low", "high"]].tolist() == strongest[["value", "low", "high"]].tolist()
+    for name, limit in LIMITS.items():
+        assert table.loc[name, "limit"] == limit
+        assert table.loc[name, "met"] == ("met" if table.loc[name, "high"] <= limit else "not met")
+    assert set(table["met"]) == {"met", "not met"}, "the test has both"
+
+
+def test_the_first_page_has_the_limits_in_place_of_none_were_given(report, workspace, run):
+    front, _, annex = render(report).partition('<div class="annex">')
+    assert "Your limits" in front and "none were given" not in front + " ".join(report.facts["open"])
+    assert all(line in front for line in report.facts["accepted_limits"]) and 'id="accepted-auc_strongest"' in annex
+    told = report.facts["conditions"][0]
+    assert told.startswith("Do not release it while a limit that you accepted is not met: membership AUC")
+    assert "full names" not in told, "that limit is met"
+    assert "the accepted limits" not in " ".join(report.facts["open"])
+    assert "at most 0.05" in report.facts["deployment_record"]["deployment"]["implementation"]["justification"]
+    assert "compared with the model of the first page" in report.facts["recommendation"]["sentences"][0]
+    plain = build(workspace, [run], now=0.0)
+    assert "Your limits</b>" not in render(plain) and any("none were given" in line for line in plain.facts["open"])
+    words = build(workspace, [run], now=0.0, decision=Decision(accepted="AUC at most 0.75"))
+    assert not any("none were given" in line for line in words.facts["open"])
+    assert any("nothing was compared with them" in line for line in words.facts["open"])
+
+
+def test_what_was_not_measured_is_open_and_no_condition(report, run):
+    rows = report.tables["accepted_limits"].assign(met="not measured", value=math.nan, low=math.nan, high=math.nan)
+    about = Subject.of(run, "A", {**report.tables, "accepted_limits": rows}, 1)
+    decision = Decision(limits=LIMITS)
+    assert not any("accepted" in line for line in conditions(about, decision))
+    lines = still_open(about, decision, audited=True, recommended=False)
+    assert any(line.startswith("Accepted limits that were not measured: membership AUC") for line in lines)
+    assert limit_lines(rows)[0] == "membership AUC at most 0.05: not measured"
+
+
+def test_neither_limit_nor_worse_end_is_rounded_to_the_better_side():
+    """0.7551 is above 0.755, and neither may be shown as 0.76 or 0.75."""
+    rows = [("auc_strongest", 0.755, 0.7, 0.6, 0.7551), ("members_caught", 0.755, 0.7, 0.6, 0.75501)]
+    rows += [("direct_patients_excess", 0.0, -0.1, -0.2, -0.03), ("auc_loss", 0.6, 0.5, math.nan, math.nan)]
+    frame = pd.DataFrame(rows, columns=["measure", "limit", "value", "low", "high"]).assign(met="not met")
+    auc, caught, excess, alone = limit_lines(frame)
+    assert auc == "membership AUC at most 0.755: not met (interval up to 0.756)"
+    assert caught.endswith("at most 75.5\u00a0%: not met (interval up to 75.51\u00a0%)")
+    assert excess.endswith("at most 0\u00a0%: not met (interval up to −3\u00a0%)")
+    assert alone.endswith("at most 0.6: not met (no interval)")
+
+
+def test_limits_take_part_in_the_page_of_any_subject(workspace, smoke_specs):
+    """A run without privacy and the public base model have limits too."""
+    for name in ("plain", "base"):
+        one = workspace.run(smoke_specs[name].run_id)
+        made = build(workspace, [one], now=0.0, decision=Decision(limits={"auc_strongest": 1.0}))
+        assert made.facts["accepted_limits"][0].startswith("membership AUC at most 1: met")
