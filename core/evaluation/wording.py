@@ -263,8 +263,9 @@ def planted_sentence(proof: Mapping[Any, Any]) -> str:
     told = (
         f"An attacker who sees every step (white-box) of a second training with {int(proof['canaries']):,} planted "
         f"gradients guesses {int(proof['correct']):,} of {int(proof['guesses']):,} right. "
-        f"This proves {proved}{by_curve}; it could have proved at most "
-        f"ε ≥ {proved_text(float(proof['ceiling']))} (95{NBSP}% confidence each). By accounting, ε is {promised}."
+        f"This proves {proved}{by_curve}; the most it could have proved is ε = "
+        f"{proved_text(float(proof['ceiling']))} (95{NBSP}% confidence each). By accounting, such a training has ε = "
+        f"{promised}."
     )
     if proof["alarm"]:
         return f"{told} Alarm: this contradicts the promise. At most one in ten correct programs shows this by chance."

@@ -5,13 +5,21 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
+from datetime import date
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, TimeoutError, expect
 
+from core.evaluation import registry
+from core.evaluation.report.decision import Approver, Decision
+from core.evaluation.report.facts import build
+from core.evaluation.report.html import render
 from core.phi.fields import HIPAA_IDENTIFIERS
+from core.runs.run import PRIVACY_FILE, read_privacy
+from core.runs.store import DEMO, Workspace
 from tests.browser.paper.on_paper import broken_words, printed_whole
+from tests.browser.paper.read_pdf import page_of, read
 from tests.browser.served import WAIT, downloaded, no_traceback, serving, settled, to_entry, type_in
 
 LIMITS = "limit_auc_strongest=1.0&limit_full_name_patients_excess=100&utility=0"  # what ε = 8 of two epochs can meet
@@ -112,6 +120,43 @@ def read_as_a_board_would(chromium, report: Path, shot) -> None:
         assert page.evaluate("document.querySelector('.front').getBoundingClientRect().bottom") <= A4["height"]
         expect(page.locator(".front .ten tr")).to_have_count(10)
         page.close()
+
+
+def full_decision() -> Decision:
+    """A board that fills in everything, at length: 600 letters an answer, six approvers, every limit there is."""
+    long = " ".join(["Wissenschaftlicher Beirat"] * 24)[:600]
+    return Decision(
+        **{name: long for name in ("recipient", "knowledge", "cost", "accepted", "owner")},
+        limits={name: 0.755 for name in registry.limits()},
+        access="api",
+        review=date(2027, 6, 30),
+        expires=date(2027, 12, 31),
+        approvers=tuple(Approver(name=long[:100], role=long[:100]) for _ in range(6)),
+    )
+
+
+@pytest.mark.parametrize("answers", [full_decision(), Decision()], ids=["everything", "nothing"])
+def test_the_first_page_is_one_sheet_whatever_a_board_fills_in(chromium, tmp_path, answers):
+    """The shipped pair with full audits and planted gradients, with a secret key: the fullest first page there is."""
+    private = tmp_path / "data" / "runs" / "gpt2-2be987fac6e6"
+    shutil.copytree(DEMO / "runs" / private.name, private)
+    secret = read_privacy(private).model_copy(update={"noise_source": "secret"})
+    (private / PRIVACY_FILE).write_text(secret.to_json(), encoding="utf-8")
+    workspace = Workspace(tmp_path / "data", shared=(DEMO,))
+    runs = [workspace.run(run_id) for run_id in ("gpt2-804b3c7f558b", "gpt2-2be987fac6e6")]
+    source = tmp_path / "report.html"
+    source.write_text(render(build(workspace, runs, decision=answers)), encoding="utf-8")
+    page = chromium.new_page(viewport={"width": 420, "height": 860}, color_scheme="light")
+    page.goto(source.as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= 420
+    sheets = read(page.pdf(prefer_css_page_size=True))
+    printed = page.locator("#in-short a").all_text_contents()
+    assert len(printed) == (9 if answers.limits else 5) and page_of(sheets[:1], *printed, "Open") == 1
+    assert page_of(sheets[1:], "Annex") == 1, "the annex begins on the second page"
+    page.set_viewport_size(A4)
+    page.emulate_media(media="print", color_scheme="light")
+    assert page.evaluate("document.querySelector('.front').getBoundingClientRect().bottom") <= A4["height"]
+    page.close()
 
 
 def test_from_an_epsilon_to_a_report_that_can_be_signed(chromium, tab, released, tmp_path, shot):

@@ -132,11 +132,11 @@ def test_what_is_seen_from_inside_is_told_apart_with_its_ceiling():
     told = planted_sentence(proof)
     assert "sees every step (white-box) of a second training" in told and "5,000 planted gradients" in told
     assert "458 of 500 right" in told
-    assert "proves ε ≥ 2.11, and by the run’s own trade-off curve ε ≥ 3.39; it could" in told, "rounded down"
-    assert "could have proved at most ε ≥ 10.1 (95" in told, "rounded down"
-    assert told.endswith("By accounting, ε is 8.") and "finished model" not in told
+    assert "proves ε ≥ 2.11, and by the run’s own trade-off curve ε ≥ 3.39; the most" in told, "rounded down"
+    assert "the most it could have proved is ε = 10.1 (95" in told, "rounded down"
+    assert told.endswith("By accounting, such a training has ε = 8.") and "finished model" not in told
     nothing = planted_sentence(proof | {"proved": 0.0, "proved_by_curve": math.nan, "can_alarm": False, "ceiling": 6.9})
-    assert "This proves nothing; it could have proved at most ε ≥ 6.9 (95" in nothing and "curve" not in nothing
+    assert "This proves nothing; the most it could have proved is ε = 6.9 (95" in nothing and "curve" not in nothing
     assert nothing.endswith("With this few planted gradients, no result could contradict ε = 8.")
     assert "Alarm: this contradicts the promise." in planted_sentence(proof | {"alarm": True})
 

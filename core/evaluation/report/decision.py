@@ -7,9 +7,10 @@ on figures are compared with what was measured (`core.evaluation.report.what_fol
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -24,6 +25,8 @@ ACCESS: dict[Access, str] = {
 }
 MOST_LETTERS = 600  # of one answer: all answers fit a printed page
 MOST_APPROVERS = 6
+SHORT = 40  # letters of an answer on the first page
+EMPTY = "not filled in"
 
 
 def _checked(risks: dict[str, float]) -> dict[str, float]:
@@ -85,6 +88,26 @@ class Decision(BaseModel):
             "who approves": any(one.name for one in self.approvers),
         }
         return [name for name, given in asked.items() if not given]
+
+
+def in_short(given: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """(key, name, text) of the answers that belong on the first page, which has room for SHORT letters of each.
+
+    `given`: a decision as JSON. The whole answers are in the annex.
+    """
+    people = [one["name"] or one["role"] for one in given["approvers"] if one["name"] or one["role"]]
+    dates = " / ".join(given[name] or EMPTY for name in ("review", "expires"))
+    return [
+        ("recipient", "Recipient", _shortened(given["recipient"])),
+        ("access", "Access", ACCESS[given["access"]] if given["access"] else EMPTY),
+        ("owner", "Risk owner", _shortened(given["owner"])),
+        ("review", "Review / expires", EMPTY if dates == f"{EMPTY} / {EMPTY}" else dates),
+        ("approvers", "Approved by (annex)", _shortened(", ".join(people)) if people else EMPTY),
+    ]
+
+
+def _shortened(text: str) -> str:
+    return (text if len(text) <= SHORT else f"{text[: SHORT - 1].rstrip()}…") or EMPTY
 
 
 def read(path: Path) -> Decision:

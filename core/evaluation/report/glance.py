@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from core.common.formatting import delta_text, promised_text
+from core.common.formatting import delta_text, promised_text, proved_text
 from core.evaluation.guarantee.audit_guarantee import by_curve, headline_bound
 from core.evaluation.guarantee.odds import group_sentence
 from core.evaluation.guarantee.step_audit import chosen_proof
@@ -20,13 +20,11 @@ from core.evaluation.registry import figure_text
 from core.evaluation.report.tables import ENDS
 from core.evaluation.wording import (
     ALL_RIGHT,
+    FROM_MODEL,
     NEARLY_ALL,
-    audit_sentence,
-    curve_sentence,
     interval_text,
     leak_sentence,
     perplexity_name,
-    planted_sentence,
     right_of_100,
 )
 from core.runs.facts import FLOATING_POINT, neighbours
@@ -317,20 +315,34 @@ def _written(subject: Subject) -> str:
 
 
 def _audit(subject: Subject) -> str:
-    row = subject.bound()
+    """Yes or no, and what was proved; how it was measured is in the annex."""
+    row, curve, planted = subject.bound(), subject.curve(), subject.planted()
     if subject.run.spec.is_base:
         return "Nothing to test: the public base model read none of these notes."
-    if row is None:
+    if row is None and planted is None:
         return "Not tested: no canaries were planted and no patient was scored."
-    told = [audit_sentence(float(row["epsilon"]), float(row["promised"]), float(row["ceiling"]))]
-    curve, planted = subject.curve(), subject.planted()
-    if curve is not None:
-        proved, promised = float(curve["epsilon"]), float(curve["promised"])
-        trials, alarm = int(curve["trials"]), bool(curve["alarm"])
-        told.append(curve_sentence(proved, trials, promised, curve["unit"], alarm=alarm))
+    told = []
+    if row is not None:
+        most = f"the most they could have proved is ε = {proved_text(float(row['ceiling']))}"
+        own = _by_curve(math.nan if curve is None else curve["epsilon"], "the run’s own")
+        told.append(f"{FROM_MODEL} prove {_proved(row['epsilon'])} ({most}){own}.")
     if planted is not None:
-        told.append(planted_sentence(planted))
-    return " ".join(told)
+        most = f"the most it could have proved is ε = {proved_text(float(planted['ceiling']))}"
+        own = _by_curve(planted["proved_by_curve"], "its")
+        told.append(f"One that sees every step of such a training proves {_proved(planted['proved'])} ({most}){own}.")
+    if not subject.model["unit"]:
+        return " ".join(["No: without differential privacy there is no ε to contradict.", *told])
+    told.append(f"By accounting ε = {promised_text(subject.model['epsilon'])}.")
+    return " ".join(["Yes." if subject.alarmed else "No.", *told])
+
+
+def _proved(epsilon: float) -> str:
+    return f"ε ≥ {proved_text(float(epsilon))}" if epsilon > 0 else "nothing"
+
+
+def _by_curve(epsilon: float, whose: str) -> str:
+    """The end of a sentence on what a trade-off curve proves beside it; empty if that is nothing."""
+    return f", and by {whose} curve {_proved(epsilon)}" if epsilon > 0 else ""
 
 
 def _useful(subject: Subject) -> str:

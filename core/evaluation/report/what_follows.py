@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -13,10 +15,12 @@ from core.evaluation.report.commands import audit_command, prove_command, shadow
 from core.evaluation.report.decision import Decision
 from core.evaluation.report.glance import CONTRADICTED, Subject
 from core.evaluation.sweep.limit_measures import risks_of
-from core.evaluation.sweep.recommendation import NOT_MEASURED, NOT_MET, against_limits
+from core.evaluation.sweep.recommendation import MET, NOT_MEASURED, NOT_MET, against_limits
 from core.runs.audits import StoredAudit
 from core.runs.facts import UNKNOWN
 from core.runs.run import Run
+
+ON_PAGE = 3  # limits that the first page has in words; a summary stands for more
 
 
 def accepted_limits(run: Run, audit: StoredAudit | None, decision: Decision) -> pd.DataFrame:
@@ -25,14 +29,23 @@ def accepted_limits(run: Run, audit: StoredAudit | None, decision: Decision) -> 
 
 
 def limit_lines(accepted: pd.DataFrame) -> list[str]:
-    """The rows of `accepted_limits` in words: `membership AUC at most 0.75: not met (interval up to 0.781)`."""
+    """The rows of `accepted_limits` in words: `membership AUC at most 0.75: not met (up to 0.781)`."""
     lines = []
     for row in accepted.to_dict("records"):
         name, measured = str(row["measure"]), row["met"] != NOT_MEASURED
         limited = f"{registry.measure_name(name)} at most {exact_limit(name, row['limit'])}"
-        end = "no interval" if math.isnan(row["high"]) else f"interval up to {_rounded_up(name, row['high'])}"
+        end = "no interval" if math.isnan(row["high"]) else f"up to {_rounded_up(name, row['high'])}"
         lines.append(f"{limited}: {row['met']}{f' ({end})' if measured else ''}")
     return lines
+
+
+def first_limits(accepted: Sequence[Mapping[Hashable, Any]]) -> list[str]:
+    """The limits on the first page: how many are met, then up to ON_PAGE of them in words, those not met before."""
+    counts = [(met, sum(row["met"] == met for row in accepted)) for met in (NOT_MET, NOT_MEASURED, MET)]
+    order = {met: place for place, (met, _) in enumerate(counts)}
+    rows = pd.DataFrame(sorted(accepted, key=lambda row: order[row["met"]])[:ON_PAGE])
+    lines = [", ".join(f"{count} {met}" for met, count in counts if count)] if len(accepted) > ON_PAGE else []
+    return lines + (limit_lines(rows) if len(rows) else [])
 
 
 def exact_limit(name: str, limit: float) -> str:
@@ -47,14 +60,17 @@ def _rounded_up(name: str, high: float) -> str:
     return f"{shown:g}".replace("-", "−") + ("\u00a0%" if share else "")
 
 
-def _names(accepted: pd.DataFrame, met: str) -> str:
-    return ", ".join(registry.measure_name(name) for name in accepted.loc[accepted["met"] == met, "measure"])
+def _count(accepted: pd.DataFrame, met: str) -> int:
+    return int((accepted["met"] == met).sum())
 
 
 def conditions(subject: Subject, decision: Decision) -> list[str]:
     """What must be true before the model is given to anybody."""
-    found, broken = _conditions(subject, decision), _names(subject.tables["accepted_limits"], NOT_MET)
-    return [f"Do not release it while a limit that you accepted is not met: {broken}.", *found] if broken else found
+    found, broken = _conditions(subject, decision), _count(subject.tables["accepted_limits"], NOT_MET)
+    if not broken:
+        return found
+    which = "an accepted limit is" if broken == 1 else f"{broken} accepted limits are"
+    return [f"Do not release it while {which} not met.", *found]
 
 
 def _conditions(subject: Subject, decision: Decision) -> list[str]:
@@ -75,8 +91,7 @@ def _conditions(subject: Subject, decision: Decision) -> list[str]:
         return [first, _of_access(decision)]
     found = [
         "Enter the release in the ledger first; do not release if the total exceeds your budget.",
-        "Keep this report, training losses and other figures about these notes inside your organisation: ε does not "
-        "cover them.",
+        "Keep this report, training losses and other figures inside your organisation: ε does not cover them.",
         _of_access(decision),
     ]
     if subject.model["unit"] == "note" and subject.most_notes > 1:
@@ -118,7 +133,7 @@ def still_open(subject: Subject, decision: Decision, *, audited: bool, recommend
     )
     if unknown:
         found.append(f"{unknown} more were not looked for: no patient’s value is known that could be searched for.")
-    if unmeasured := _names(subject.tables["accepted_limits"], NOT_MEASURED):
+    if unmeasured := _count(subject.tables["accepted_limits"], NOT_MEASURED):
         found.append(f"Accepted limits that were not measured: {unmeasured}.")
     if decision.accepted and not (recommended or decision.limits):
         found.append("The accepted limits are text without numbers by figure: nothing was compared with them.")

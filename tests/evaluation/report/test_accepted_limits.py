@@ -14,7 +14,7 @@ from core.evaluation.report.decision import Decision, read
 from core.evaluation.report.facts import build
 from core.evaluation.report.glance import Subject
 from core.evaluation.report.html import render
-from core.evaluation.report.what_follows import conditions, limit_lines, still_open
+from core.evaluation.report.what_follows import conditions, first_limits, limit_lines, still_open
 from core.evaluation.sweep.limit_measures import measures, risks_of
 from core.evaluation.sweep.recommendation import ACCEPTED_COLUMNS, against_limits
 from core.runs.store import Workspace
@@ -104,9 +104,9 @@ def test_the_first_page_has_the_limits_in_place_of_none_were_given(report, works
     front, _, annex = render(report).partition('<div class="annex">')
     assert "Your limits" in front and "none were given" not in front + " ".join(report.facts["open"])
     assert all(line in front for line in report.facts["accepted_limits"]) and 'id="accepted-auc_strongest"' in annex
-    told = report.facts["conditions"][0]
-    assert told.startswith("Do not release it while a limit that you accepted is not met: membership AUC")
-    assert "full names" not in told, "that limit is met"
+    broken = report.tables["accepted_limits"]["met"].eq("not met").sum()
+    which = "an accepted limit is" if broken == 1 else f"{broken} accepted limits are"
+    assert report.facts["conditions"][0] == f"Do not release it while {which} not met."
     assert "the accepted limits" not in " ".join(report.facts["open"])
     assert "at most 0.05" in report.facts["deployment_record"]["deployment"]["implementation"]["justification"]
     assert "compared with the model of the first page" in report.facts["recommendation"]["sentences"][0]
@@ -123,8 +123,19 @@ def test_what_was_not_measured_is_open_and_no_condition(report, run):
     decision = Decision(limits=LIMITS)
     assert not any("accepted" in line for line in conditions(about, decision))
     lines = still_open(about, decision, audited=True, recommended=False)
-    assert any(line.startswith("Accepted limits that were not measured: membership AUC") for line in lines)
+    assert "Accepted limits that were not measured: 3." in lines
     assert limit_lines(rows)[0] == "membership AUC at most 0.05: not measured"
+
+
+def test_of_many_limits_the_first_page_has_those_that_are_not_met_first():
+    frame = against_limits({}, {name: 0.5 for name in registry.limits()})
+    met = ["met", "not met", "not measured", "met", "not met", "met", "met", "met", "met"]
+    rows = frame.assign(met=met, value=0.4, low=0.3, high=0.45).to_dict("records")
+    summary, *lines = first_limits(rows)
+    assert summary == "2 not met, 1 not measured, 6 met"
+    assert [line.rpartition(": ")[2].partition(" (")[0] for line in lines] == ["not met", "not met", "not measured"]
+    assert first_limits(rows[:3])[0] == lines[0], "three have room, so they need no summary"
+    assert first_limits([]) == []
 
 
 def test_neither_limit_nor_worse_end_is_rounded_to_the_better_side():
@@ -133,9 +144,9 @@ def test_neither_limit_nor_worse_end_is_rounded_to_the_better_side():
     rows += [("direct_patients_excess", 0.0, -0.1, -0.2, -0.03), ("auc_loss", 0.6, 0.5, math.nan, math.nan)]
     frame = pd.DataFrame(rows, columns=["measure", "limit", "value", "low", "high"]).assign(met="not met")
     auc, caught, excess, alone = limit_lines(frame)
-    assert auc == "membership AUC at most 0.755: not met (interval up to 0.756)"
-    assert caught.endswith("at most 75.5\u00a0%: not met (interval up to 75.51\u00a0%)")
-    assert excess.endswith("at most 0\u00a0%: not met (interval up to −3\u00a0%)")
+    assert auc == "membership AUC at most 0.755: not met (up to 0.756)"
+    assert caught.endswith("at most 75.5\u00a0%: not met (up to 75.51\u00a0%)")
+    assert excess.endswith("at most 0\u00a0%: not met (up to −3\u00a0%)")
     assert alone.endswith("at most 0.6: not met (no interval)")
 
 

@@ -10,9 +10,10 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from core.evaluation.guarantee.audit_guarantee import BY_CURVE, ONE_RUN
+from core.common.formatting import promised_text, proved_text
+from core.evaluation.guarantee.audit_guarantee import BY_CURVE, ONE_RUN, headline_bound
 from core.evaluation.guarantee.odds import group_sentence
-from core.evaluation.report.decision import Decision, read
+from core.evaluation.report.decision import Decision, in_short, read
 from core.evaluation.report.facts import build, first_page, short_names
 from core.evaluation.report.glance import Subject, facts, subject_of, verdict
 from core.evaluation.report.html import part, render
@@ -104,7 +105,11 @@ def test_every_number_is_that_of_the_annex(runs, report):
     assert f"public base model: {quick['base_value']:.3f}" in told["membership_note"]
     most = report.facts["cohort"]["most_training_notes_of_a_patient"]
     assert told["many_notes"] == group_sentence(runs[1].privacy, most)
-    assert told["audit"] in " ".join(report.facts["verdict"][1]["sentences"])
+    bound = headline_bound(report.tables["bounds"].query("run == @run"))
+    said = f"ε ≥ {proved_text(bound['epsilon'])}" if bound["epsilon"] > 0 else "nothing"
+    most = f"the most they could have proved is ε = {proved_text(bound['ceiling'])}"
+    assert told["audit"].startswith(f"No. Attacks on the finished model prove {said} ({most})")
+    assert told["audit"].endswith(f"By accounting ε = {promised_text(runs[1].privacy.epsilon())}.")
     assert "floating-point" in told["guarantee"] and "secret key" in told["guarantee"]
 
 
@@ -200,6 +205,7 @@ def test_an_alarm_reaches_every_fact_about_the_guarantee_and_the_conditions(runs
     assert made.protected and not made.holds
     told = {one["key"]: one["answer"] for one in facts(made, report.facts["cohort"], report.facts["promised"])}
     assert told["guarantee"].startswith("Nothing. An attack proves more than the guarantee allows")
+    assert told["audit"].startswith("Yes. Attacks on the finished model prove ε ≥ 9.5 (the most they could have proved")
     assert all(told[key].startswith("If no attack contradicted its guarantee, ") for key in ("guesses", "many_notes"))
     lines = conditions(made, Decision(access="api"))
     assert lines[0].startswith("None: do not release it.") and not any("ledger" in line for line in lines)
@@ -280,6 +286,29 @@ def test_an_epsilon_of_a_guarantee_is_rounded_up_everywhere(runs, report):
         assert f"{said.removeprefix('ε = ')} per note" in ledger
 
 
+def test_the_answer_on_epsilon_has_both_attackers_and_no_epsilon_without_privacy(runs, report):
+    def answer(made: Subject) -> str:
+        told = facts(made, report.facts["cohort"], report.facts["promised"])
+        return next(one["answer"] for one in told if one["key"] == "audit")
+
+    proof = {"run": runs[1].id, "canaries": 5000, "seed": 0, "proved": 2.11, "ceiling": 10.1, "promised": 8.0}
+    proof |= {"proved_by_curve": 3.38, "alarm": False, "can_alarm": True}
+    made = with_bound(subject(runs, report, 1))
+    seen = replace(made, tables={**made.tables, "planted": pd.DataFrame([proof])})
+    assert answer(seen) == (
+        "No. Attacks on the finished model prove nothing (the most they could have proved is ε = 1.26). One that "
+        "sees every step of such a training proves ε ≥ 2.11 (the most it could have proved is ε = 10.1), and by its "
+        "curve ε ≥ 3.38. By accounting ε = 8."
+    )
+    alone = replace(seen, tables={**seen.tables, "bounds": seen.tables["bounds"].iloc[:0]})
+    assert answer(alone).startswith("No. One that sees every step"), "not “not tested”"
+    broken = pd.DataFrame([proof | {"alarm": True, "proved": 9.0}])
+    assert answer(replace(alone, tables={**alone.tables, "planted": broken})).startswith("Yes. One that sees")
+    plain = with_bound(subject(runs, report, 0), epsilon=3.2, promised=math.inf)
+    assert answer(plain).startswith("No: without differential privacy there is no ε to contradict. Attacks on the")
+    assert "ε ≥ 3.2" in answer(plain) and "By accounting" not in answer(plain)
+
+
 # What a board fills in -----------------------------------------------------------------------------------------------
 
 
@@ -300,6 +329,34 @@ def test_answers_are_printed_as_text_and_kept_in_the_json(workspace, runs):
     assert made.facts["decision"]["accepted"] == f"none {NASTY}", "one line, without marks that turn the text"
     assert made.facts["decision"]["review"] == "2027-01-01" and "The weights" in page
     assert "the risk owner" not in " ".join(made.facts["open"]) and "the date of expiry" in made.facts["open"][-1]
+
+
+def test_the_decision_is_on_the_first_page_in_short(workspace, runs):
+    people = [{"name": "A. Example", "role": "officer"}, {"name": "", "role": "Chair"}, {"name": "", "role": ""}]
+    given = {"recipient": "x" * 600, "access": "weights", "owner": NASTY, "expires": "2028-01-01", "approvers": people}
+    decision = Decision.model_validate(given)
+    made = build(workspace, runs, now=0.0, decision=decision)
+    told = {key: text for key, _, text in in_short(made.facts["decision"])}
+    assert told == {
+        "recipient": "x" * 39 + "…",
+        "access": "The weights",
+        "owner": NASTY,
+        "review": "not filled in / 2028-01-01",
+        "approvers": "A. Example, Chair",
+    }
+    front, _, annex = render(made).partition('<div class="annex">')
+    strip = front.partition('id="in-short"')[2].partition("</p>")[0]
+    assert "x" * 39 + "…" in strip and "2028-01-01" in strip and "&lt;script&gt;" in strip and "x" * 600 in annex
+    assert all(f'href="#decision-{key}"' in strip and f'id="decision-{key}"' in annex for key in told)
+    nothing = in_short(build(workspace, runs, now=0.0).facts["decision"])
+    assert [text for _, _, text in nothing] == ["not filled in"] * 5
+    assert [name for _, name, _ in nothing] == [
+        "Recipient",
+        "Access",
+        "Risk owner",
+        "Review / expires",
+        "Approved by (annex)",
+    ]
 
 
 @pytest.mark.parametrize(
