@@ -1,9 +1,11 @@
-"""Text forms of numbers in sentences: ε and δ of a guarantee, a proven ε, and epochs."""
+"""Text forms in sentences: ε and δ of a guarantee, a proven ε, epochs, and moments."""
 
 from __future__ import annotations
 
+import calendar
 import math
 from collections.abc import Callable
+from datetime import UTC, datetime
 from decimal import ROUND_CEILING, Context
 
 REPRODUCIBLE = "reproducible: ε is shown, not promised"  # shown for every private run whose noise has a public seed
@@ -13,6 +15,12 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 def delta_text(delta: float) -> str:
     """The δ of a guarantee with two digits, rounded up: `10⁻⁵`, `2.4·10⁻⁷` for 2.31e-7; from 0.001 upwards `0.04`."""
     return _two_digits(delta, lambda value: math.ceil(value - 1e-6))
+
+
+def time_text(moment: str) -> str:
+    """`26 November 2026, 04:38 UTC`: a date and time in ISO 8601, which has an offset."""
+    at = datetime.fromisoformat(moment).astimezone(UTC)
+    return f"{at.day} {calendar.month_name[at.month]} {at:%Y, %H:%M} UTC"
 
 
 def limit_text(limit: float) -> str:

@@ -32,6 +32,7 @@ from core.evaluation.report.findings import (
     planted_gradients,
     promised_facts,
     recommended_facts,
+    released_beside,
 )
 from core.evaluation.report.glance import Subject, subject_of, verdict
 from core.evaluation.report.glance import facts as ten_facts
@@ -168,7 +169,7 @@ def first_page(
         "names": names,
         "cohort": cohort,
         "subject": {"run": chosen.id, "name": about.name, "verdict": key, "sentence": said},
-        "glance": ten_facts(about, cohort, promise),
+        "glance": ten_facts(about, cohort, released_beside(chosen, releases, promise["sentences"])),
         "conditions": conditions(about, decision),
         "open": still_open(
             about, decision, audited=bool(audits[chosen.id].outcomes()), recommended=recommendation is not None

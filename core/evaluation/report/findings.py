@@ -23,7 +23,7 @@ from core.evaluation.sweep.recommendation import Recommendation
 from core.evaluation.wording import audit_sentence, curve_sentence, leak_sentence, odds_sentence, planted_sentence
 from core.runs.facts import RunFacts
 from core.runs.ledger.choice import Choice
-from core.runs.ledger.entries import Release
+from core.runs.ledger.entries import Release, entry_of
 from core.runs.ledger.totals import mechanisms_of, promised, together
 from core.runs.run import Run
 from core.spec import Unit
@@ -148,6 +148,22 @@ def promised_facts(releases: Sequence[Release], corpus: Corpus, delta: float) ->
         "together": [asdict(one) for one in both],
         "sentences": list(dict.fromkeys(sentences)),
     }
+
+
+def released_beside(run: Run, releases: Sequence[Release], sentences: Sequence[str]) -> str:
+    """What else was released than a run, and what everything together promises, for the first page.
+
+    `sentences` are those of `promised_facts` on all `releases`. The run itself is not counted.
+    """
+    entry = entry_of(run, releases)
+    if entry is None:
+        return " ".join(sentences[:3])
+    others = len(releases) - 1
+    own = f"This model is entry {entry.number} of the ledger"
+    if not others:
+        return f"Nothing else: {own[0].lower()}{own[1:]}, which has no other."
+    counted = "1 other release" if others == 1 else f"{others:,} other releases"
+    return " ".join([f"{counted}. {own}; the totals include it.", *sentences[:2]])
 
 
 def _chosen_as(name: str, choice: Choice) -> str:

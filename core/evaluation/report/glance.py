@@ -194,8 +194,11 @@ def _recognises(subject: Subject) -> bool:
     return "exceeds its control" in secrets or any(beaten)
 
 
-def facts(subject: Subject, cohort: Mapping[str, Any], promised: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Ten facts, each with a stable key, a question, its answer, and the part of the annex that has the evidence."""
+def facts(subject: Subject, cohort: Mapping[str, Any], released: str) -> list[dict[str, str]]:
+    """Ten facts, each with a stable key, a question, its answer, and the part of the annex that has the evidence.
+
+    `cohort` is the report's fact of that name, and `released` says what else was released.
+    """
     found = [
         ("model", "Which model?", _model(subject, cohort), "identity"),
         ("guarantee", "What is guaranteed?", _guarantee(subject), "label"),
@@ -205,7 +208,7 @@ def facts(subject: Subject, cohort: Mapping[str, Any], promised: Mapping[str, An
         ("membership_note", "Strongest attack, by note", _membership(subject, "strongest_note", "note"), "attacks"),
         ("written", "Whose identifiers did it write?", _written(subject), "attacks"),
         ("audit", "Does an attack contradict ε?", _audit(subject), "bounds"),
-        ("released", "What else was released?", " ".join(promised["sentences"][:3]), "ledger"),
+        ("released", "What else was released?", released, "ledger"),
         ("useful", "Is it useful?", _useful(subject), "attacks"),
     ]
     return [dict(zip(("key", "question", "answer", "link"), one, strict=True)) for one in found]

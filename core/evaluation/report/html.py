@@ -17,7 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from core.common import formatting
 from core.evaluation import registry, wording
 from core.evaluation.figures.limited import UTILITY
-from core.evaluation.guarantee.audit_guarantee import BY_CURVE, by_curve, further, headline
+from core.evaluation.guarantee.audit_guarantee import by_curve, further, headline
 from core.evaluation.memorisation.discoverable import EASIEST
 from core.evaluation.probes.cards import CAUTION
 from core.evaluation.rarity.profiles import LEAST
@@ -136,6 +136,7 @@ _templates.globals |= {
     one.__name__.removeprefix("_"): one
     for one in (
         *(formatting.delta_text, formatting.epochs_text, formatting.promised_text, formatting.proved_text),
+        formatting.time_text,
         *(wording.at_most_text, wording.guaranteed_text, wording.p_value_text),
         *(wording.percent, wording.percent_up),
         *(registry.explain, registry.figure_text, registry.measure_name, registry.measure_text),
@@ -149,7 +150,6 @@ _templates.globals |= {
     "label_essentials": label.essentials,
     "inf": math.inf,
     "reproducible": formatting.REPRODUCIBLE,
-    "by_curve_evidence": BY_CURVE,
     "caution": CAUTION,
     "least": LEAST,
     "utility": UTILITY,

@@ -1,4 +1,4 @@
-"""The first page: verdicts by fixed rules, ten facts that equal the annex, conditions, and what a board filled in."""
+"""The first page: verdicts by fixed rules, ten facts that equal the annex, conditions, and what is open."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from core.common.formatting import promised_text, proved_text
 from core.evaluation.guarantee.audit_guarantee import BY_CURVE, ONE_RUN, headline_bound
 from core.evaluation.guarantee.odds import group_sentence
-from core.evaluation.report.decision import Decision, in_short, read
+from core.evaluation.report.decision import Decision
 from core.evaluation.report.facts import build, first_page, short_names
 from core.evaluation.report.glance import Subject, facts, subject_of, verdict
 from core.evaluation.report.html import part, render
@@ -25,7 +25,6 @@ from core.evaluation.stats.intervals import best_of
 from core.runs.facts import UNKNOWN
 from core.runs.store import DEMO, Workspace
 
-NASTY = "<script>alert('x')</script>"
 KEYS = [
     *("model", "guarantee", "guesses", "many_notes", "membership_patient", "membership_note", "written", "audit"),
     *("released", "useful"),
@@ -72,12 +71,13 @@ def with_bound(made: Subject, **bound: object) -> Subject:
 def test_an_alarm_by_the_runs_own_curve_is_an_alarm(runs, report):
     made = with_bound(subject(runs, report, 1))
     rows = pd.concat([made.tables["bounds"]] * 2, ignore_index=True).assign(audit="canaries", correct=11, trials=12)
-    rows.loc[1, ["evidence", "epsilon", "ceiling", "alarm"]] = [BY_CURVE, 9.5, 12.0, True]
+    curve = ["canaries, by the run's curve", BY_CURVE, 9.5, 12.0, True]  # as `with_curve` names it
+    rows.loc[1, ["audit", "evidence", "epsilon", "ceiling", "alarm"]] = curve
     made = replace(made, tables={**made.tables, "bounds": rows})
     assert not made.bound()["alarm"] and made.alarmed
     assert verdict(made)[0] == "alarm"
     page = part("attacks", "bounds", rows.to_dict("records"), {made.run.id: "B"})
-    assert "9.5" in page and "canaries, by its own curve" in page, "the annex has the row as well"
+    assert "9.5" in page and page.count("by the run&#39;s curve") == page.count("curve</td>") == 1, "once, in the annex"
 
 
 def with_leak(made: Subject, found: str) -> Subject:
@@ -193,7 +193,7 @@ def test_verdicts(runs, report):
 
 def test_a_public_seed_is_never_told_as_a_guarantee(runs, report):
     public = subject(runs, report, 1, noise_source="public seed")
-    told = {one["key"]: one["answer"] for one in facts(public, report.facts["cohort"], report.facts["promised"])}
+    told = {one["key"]: one["answer"] for one in facts(public, report.facts["cohort"], "")}
     assert told["guarantee"].startswith("Nothing. Its noise came from a public seed")
     assert told["guesses"].startswith("If its noise were secret") and told["many_notes"].startswith("If its noise")
     assert "Do not release it as a private model" in conditions(public, Decision())[0]
@@ -203,7 +203,7 @@ def test_an_alarm_reaches_every_fact_about_the_guarantee_and_the_conditions(runs
     """Nothing on the page may promise what an attack contradicts, nor say how to release the model."""
     made = with_bound(subject(runs, report, 1), alarm=True, epsilon=9.5)
     assert made.protected and not made.holds
-    told = {one["key"]: one["answer"] for one in facts(made, report.facts["cohort"], report.facts["promised"])}
+    told = {one["key"]: one["answer"] for one in facts(made, report.facts["cohort"], "")}
     assert told["guarantee"].startswith("Nothing. An attack proves more than the guarantee allows")
     assert told["audit"].startswith("Yes. Attacks on the finished model prove ε ≥ 9.5 (the most they could have proved")
     assert all(told[key].startswith("If no attack contradicted its guarantee, ") for key in ("guesses", "many_notes"))
@@ -219,7 +219,7 @@ def test_an_alarm_reaches_every_fact_about_the_guarantee_and_the_conditions(runs
 
 def test_a_guarantee_per_patient_holds_for_all_notes(runs, report):
     per_patient = subject(runs, report, 1, unit="patient")
-    told = {one["key"]: one["answer"] for one in facts(per_patient, report.facts["cohort"], report.facts["promised"])}
+    told = {one["key"]: one["answer"] for one in facts(per_patient, report.facts["cohort"], "")}
     assert told["many_notes"].startswith("The same guarantee: all notes of a patient")
     assert not any("patient with the most notes" in line for line in conditions(per_patient, Decision()))
 
@@ -288,7 +288,7 @@ def test_an_epsilon_of_a_guarantee_is_rounded_up_everywhere(runs, report):
 
 def test_the_answer_on_epsilon_has_both_attackers_and_no_epsilon_without_privacy(runs, report):
     def answer(made: Subject) -> str:
-        told = facts(made, report.facts["cohort"], report.facts["promised"])
+        told = facts(made, report.facts["cohort"], "")
         return next(one["answer"] for one in told if one["key"] == "audit")
 
     proof = {"run": runs[1].id, "canaries": 5000, "seed": 0, "proved": 2.11, "ceiling": 10.1, "promised": 8.0}
@@ -309,81 +309,12 @@ def test_the_answer_on_epsilon_has_both_attackers_and_no_epsilon_without_privacy
     assert "ε ≥ 3.2" in answer(plain) and "By accounting" not in answer(plain)
 
 
-# What a board fills in -----------------------------------------------------------------------------------------------
-
-
-def test_answers_are_printed_as_text_and_kept_in_the_json(workspace, runs):
-    decision = Decision.model_validate(
-        {
-            "recipient": NASTY,
-            "accepted": f"none\n{NASTY}\u202e",
-            "access": "weights",
-            "owner": "CISO",
-            "review": "2027-01-01",
-            "approvers": [{"name": NASTY, "role": "officer"}],
-        }
-    )
-    made = build(workspace, runs, now=0.0, decision=decision)
-    page = render(made)
-    assert "<script" not in page and page.count("&lt;script&gt;") >= 3 and "2027-01-01" in page
-    assert made.facts["decision"]["accepted"] == f"none {NASTY}", "one line, without marks that turn the text"
-    assert made.facts["decision"]["review"] == "2027-01-01" and "The weights" in page
-    assert "the risk owner" not in " ".join(made.facts["open"]) and "the date of expiry" in made.facts["open"][-1]
-
-
-def test_the_decision_is_on_the_first_page_in_short(workspace, runs):
-    people = [{"name": "A. Example", "role": "officer"}, {"name": "", "role": "Chair"}, {"name": "", "role": ""}]
-    given = {"recipient": "x" * 600, "access": "weights", "owner": NASTY, "expires": "2028-01-01", "approvers": people}
-    decision = Decision.model_validate(given)
-    made = build(workspace, runs, now=0.0, decision=decision)
-    told = {key: text for key, _, text in in_short(made.facts["decision"])}
-    assert told == {
-        "recipient": "x" * 39 + "…",
-        "access": "The weights",
-        "owner": NASTY,
-        "review": "not filled in / 2028-01-01",
-        "approvers": "A. Example, Chair",
-    }
-    front, _, annex = render(made).partition('<div class="annex">')
-    strip = front.partition('id="in-short"')[2].partition("</p>")[0]
-    assert "x" * 39 + "…" in strip and "2028-01-01" in strip and "&lt;script&gt;" in strip and "x" * 600 in annex
-    assert all(f'href="#decision-{key}"' in strip and f'id="decision-{key}"' in annex for key in told)
-    nothing = in_short(build(workspace, runs, now=0.0).facts["decision"])
-    assert [text for _, _, text in nothing] == ["not filled in"] * 5
-    assert [name for _, name, _ in nothing] == [
-        "Recipient",
-        "Access",
-        "Risk owner",
-        "Review / expires",
-        "Approved by (annex)",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("{", "cannot be used"),
-        ('{"recipients": "x"}', "Its keys are recipient"),
-        ('{"access": "usb stick"}', "access"),
-        ('{"review": "2028-01-01", "expires": "2027-01-01"}', "must not be after"),
-        ('{"owner": "' + "x" * 601 + '"}', "owner"),
-    ],
-)
-def test_a_decision_that_cannot_be_used_is_a_sentence(tmp_path, text, words):
-    path = tmp_path / "decision.json"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=words):
-        read(path)
-    with pytest.raises(ValueError, match="cannot be read"):
-        read(tmp_path / "none.json")
-
-
 def test_guesses_that_round_to_all_are_not_called_uncomputed(runs, report):
     """Of 100 guesses 99.99999 is a computed limit; 1 with a noise too small for any numerical answer is none."""
     dp = subject(runs, report, 1, right_guesses_counted=0.9999999, right_guesses_promised=0.9999999)
 
     def answer(made: Subject) -> str:
-        told = facts(made, report.facts["cohort"], report.facts["promised"])
+        told = facts(made, report.facts["cohort"], "")
         return next(one["answer"] for one in told if one["key"] == "guesses")
 
     assert "on average more than 99.9999 may be right by" in answer(dp)
@@ -418,7 +349,7 @@ def test_nan_is_no_number_of_the_first_page(runs, report):
     told = facts(
         replace(bare, tables={**bare.tables, "strongest": rows, "controls": empty, "strongest_note": empty}),
         report.facts["cohort"],
-        report.facts["promised"],
+        "",
     )
     answers = {one["key"]: one["answer"] for one in told}
     assert "nan" not in " ".join(answers.values()).lower()

@@ -161,7 +161,6 @@ def test_every_word_that_is_not_ours_is_escaped_wherever_it_stands(report):
     verdicts = [{**one, "run": NASTY + one["run"], "sentences": [NASTY]} for one in report.facts["verdict"]]
     facts = report.facts | {
         "title": NASTY,
-        "made": NASTY,
         "names": names | report.facts["names"],
         "verdict": verdicts,
         "limits": [NASTY],

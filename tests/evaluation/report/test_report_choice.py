@@ -12,13 +12,13 @@ import jsonschema
 import pandas as pd
 import pytest
 
-from core.common.formatting import promised_text
+from core.common.formatting import promised_text, time_text
 from core.corpus.tables import Corpus
 from core.evaluation.guarantee.audit_guarantee import BY_CURVE
 from core.evaluation.guarantee.odds import group_sentence
 from core.evaluation.report import tables
 from core.evaluation.report.facts import Report, build, choices_of, outline
-from core.evaluation.report.findings import promised_facts
+from core.evaluation.report.findings import promised_facts, released_beside
 from core.evaluation.report.glance import ONE_TRAINING, Subject, verdict
 from core.evaluation.report.glance import facts as ten_facts
 from core.evaluation.report.html import render
@@ -137,7 +137,7 @@ def test_right_guesses_of_a_small_choice_are_those_of_its_epsilon(root, smoke_sp
     model = {"right_guesses_promised": promised_right, "right_guesses_counted": math.nan}
     about = Subject.of(run, "A", report.tables, 1, mild)
     about = replace(about, model=dict(about.model) | model)
-    told = {one["key"]: one["answer"] for one in ten_facts(about, report.facts["cohort"], report.facts["promised"])}
+    told = {one["key"]: one["answer"] for one in ten_facts(about, report.facts["cohort"], "")}
     assert f"at most {right_of_100(promised_right)} are right by (ε, δ)" in told["guesses"]
     assert "nan" not in " ".join(told.values()) and verdict(about)[0] != "empty"
 
@@ -203,3 +203,26 @@ def test_the_page_s_outline_has_the_choice_too(chosen, root, smoke_specs, tmp_pa
     quick = outline(workspace, [workspace.run(smoke_specs["dp"].run_id)])
     assert quick.facts["names"] == chosen.facts["names"]
     pd.testing.assert_frame_equal(quick.tables["models"], chosen.tables["models"])
+
+
+# What else was released ----------------------------------------------------------------------------------------------
+
+
+def test_the_run_itself_is_not_among_what_else_was_released(root, smoke_specs):
+    run = Workspace(root, shared=()).run(smoke_specs["dp"].run_id)
+    own = release(2, mechanism=run.privacy).model_copy(update={"name": run.id, "time": 2e10})
+    other = release(1, mechanism=mechanism(5.0))
+    told = promised_facts([other, own], COHORT, DELTA)["sentences"]
+    assert released_beside(run, [own], told) == "Nothing else: this model is entry 2 of the ledger, which has no other."
+    assert released_beside(run, [other, own], told).startswith(
+        "1 other release. This model is entry 2 of the ledger; the totals include it. For the patient with the most"
+    )
+    assert released_beside(run, [other], told) == " ".join(told[:3]), "not entered: everything is something else"
+
+
+def test_the_report_s_date_is_written_out(root, smoke_specs):
+    workspace = Workspace(root, shared=())
+    page = render(build(workspace, [workspace.run(smoke_specs["dp"].run_id)], now=1_795_668_035.0))
+    assert "Made 26 November 2026, 04:40 UTC by" in page and time_text("2026-11-26T06:38:55+02:00").endswith(
+        "04:38 UTC"
+    )
