@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from core.demo import SEEDS, demo_spec
 from core.demo.plan import spec_of
-from core.spec import CORPUS_PRESETS, ModelKind, ModelSpec, PrivacySpec, RunSpec, audit_of, recipe_of
+from core.spec import CORPUS_PRESETS, MODEL_NAMES, ModelKind, ModelSpec, PrivacySpec, RunSpec, audit_of, recipe_of
 
 CLASSROOM = "about 3,000 notes of 301 patients, and 129 others (`classroom`)"
 TWELVE = "about 12,000 notes of 1,204 patients (`classroom-12k`)"
 LARGE = "about 48,000 notes of 4,816 patients (`classroom-48k`), 600 members and 600 others attacked"
-NAMES: dict[ModelKind, str] = {"gpt2": "GPT-2", "distilbert": "DistilBERT", "bert": "BERT"}
 SYNTHETIC = "Synthetic English notes instead of real ones, and far smaller models."
 FEW = "One training, so another seed could give another figure."
 
@@ -44,7 +43,7 @@ def many_copies(epsilon: float | None, seed: int = 0) -> RunSpec:
 
 def seeded(kind: ModelKind, seed: int) -> str:
     """`GPT-2, seed 0`."""
-    return f"{NAMES[kind]}, seed {seed}"
+    return f"{MODEL_NAMES[kind]}, seed {seed}"
 
 
 def with_variant(spec: RunSpec, variant: str) -> RunSpec:

@@ -14,7 +14,7 @@ import pytest
 from core.findings import rules
 from core.findings.claim import Claim, Evidence, Figure, Verdict
 from core.findings.claims import CLAIMS, chosen
-from core.findings.experiments import NAMES
+from core.findings.experiments import MODEL_NAMES
 from core.findings.rules import Above, Below, Within
 
 
@@ -109,7 +109,7 @@ def test_claims_are_complete_and_have_names_of_their_own() -> None:
 
 
 def test_no_claim_shows_a_models_internal_name() -> None:
-    """Kinds of models are written by `core.findings.experiments.NAMES`."""
+    """Kinds of models are written by `core.findings.experiments.MODEL_NAMES`."""
     for claim in CLAIMS:
         texts = (claim.title, claim.says, claim.figure, claim.quantity, claim.sizes, claim.differs, *claim.why.values())
-        assert not [text for text in texts for kind in NAMES if re.search(rf"\b{kind}\b", text)], claim.id
+        assert not [text for text in texts for kind in MODEL_NAMES if re.search(rf"\b{kind}\b", text)], claim.id

@@ -5,11 +5,13 @@ from __future__ import annotations
 import platform
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
+from core.attacks.membership.shadow_models import USUAL
 from core.common.program import INSTALLED, PROGRAM
+from core.evaluation.guarantee.step_audit import stored_proofs
 from core.evaluation.sweep.limits import Limits
 from core.runs.audits import StoredAudit
 from core.runs.ledger.totals import DELTA
@@ -103,14 +105,14 @@ def audit_command(run_id: str) -> str:
     return f"python -m core audit {run_id} --suite full"
 
 
-def shadows_command(run_id: str) -> str:
+def shadows_command(run_id: str, count: int = USUAL) -> str:
     """The command that trains shadow models like a run and attacks it with them."""
-    return f"python -m core shadows {run_id}"
+    return f"python -m core shadows {run_id}" + ("" if count == USUAL else f" --count {count}")
 
 
-def prove_command(run_id: str) -> str:
+def prove_command(run_id: str, canaries: int = 5_000, seed: int = 0) -> str:
     """The command that trains a private run again with planted gradients."""
-    return f"python -m core prove {run_id} --canaries 5000"
+    return f"python -m core prove {run_id} --canaries {canaries}" + (f" --seed {seed}" if seed else "")
 
 
 def report_command(
@@ -144,12 +146,23 @@ def report_commands(
     *,
     decided: bool,
 ) -> list[str]:
-    """The commands that make the runs, their full audits and a report about them again, in that order."""
+    """The commands that make the runs, all that attacked them, and a report about them again, in that order."""
     return [
         *commands([run.spec for run in runs]),
-        *(audit_command(run.id) for run in runs if audits[run.id].outcomes()),
+        *(line for run in runs for line in _audits(run.id, audits[run.id])),
         report_command([run.id for run in runs], limits, delta, subject, decided=decided),
     ]
+
+
+def _audits(run_id: str, audit: StoredAudit) -> Iterator[str]:
+    """The commands of a run's full audit, of its shadow models, and of the gradients planted in trainings like it."""
+    if audit.outcomes():
+        yield audit_command(run_id)
+    shadows = audit.table("shadow_patients")
+    if len(shadows):  # every patient is read by some of the models, and not by the others
+        yield shadows_command(run_id, int((shadows["read"] + shadows["unread"]).max()))
+    for proof in stored_proofs(audit).itertuples():
+        yield prove_command(run_id, int(proof.canaries), int(proof.seed))
 
 
 def _has_options(spec: RunSpec) -> bool:

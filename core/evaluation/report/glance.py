@@ -31,6 +31,7 @@ from core.runs.facts import FLOATING_POINT, neighbours
 from core.runs.ledger.choice import Choice
 from core.runs.ledger.totals import EMPTY
 from core.runs.run import Run
+from core.spec import MODEL_NAMES
 from core.training.accounting.composition import has_advantage
 
 Row = Mapping[Hashable, Any]
@@ -216,7 +217,7 @@ def facts(subject: Subject, cohort: Mapping[str, Any], released: str) -> list[di
 
 def _model(subject: Subject, cohort: Mapping[str, Any]) -> str:
     model = subject.model
-    what = f"{model['model']} {model['size']}, run {model['run']}"
+    what = f"{MODEL_NAMES[model['model']]} ({model['size']}), run {model['run']}"
     if subject.run.spec.is_base:
         return f"{what}: public, the control of the others."
     members = cohort["patients"].get("member", 0)

@@ -14,9 +14,9 @@ from core.evaluation.sweep.sizes import gain_kept, notes_text
 from core.evaluation.sweep.sweeps import Sweep
 from core.evaluation.sweep.tradeoff import points
 from core.evaluation.wording import Verdict, interval_text, percent, verdict
+from core.spec import MODEL_NAMES
 
 LARGEST = 10.0  # ε beyond which a promise says little
-KIND_NAMES = {"gpt2": "GPT-2", "distilbert": "DistilBERT", "bert": "BERT"}
 NAMES = "full_name_patients"
 
 
@@ -57,7 +57,7 @@ class Best:
 
     def sentence(self) -> str:
         """How much it keeps, and how many names it wrote beside the control, in one sentence."""
-        kind = KIND_NAMES[self.sweep.model.kind]
+        kind = MODEL_NAMES[self.sweep.model.kind]
         limits = "" if math.isnan(self.gain.low) else f" ({interval_text(self.gain.low, self.gain.high)})"
         return (
             f"Of the models with ε ≤ {setting_text(LARGEST)} and no sign of more full names than by chance, the most "

@@ -7,25 +7,14 @@ from core.demo import SEEDS
 from core.demo.plan import GRID_KIND, grid_spec
 from core.evaluation.stats import intervals
 from core.findings.claim import Claim, Figure
-from core.findings.experiments import (
-    CLASSROOM,
-    FEW,
-    LARGE,
-    NAMES,
-    SYNTHETIC,
-    large,
-    many_copies,
-    plain,
-    private,
-    seeded,
-)
+from core.findings.experiments import CLASSROOM, FEW, LARGE, SYNTHETIC, large, many_copies, plain, private, seeded
 from core.findings.measures.accounting import epsilon_for_batch, exact, shard_noise
 from core.findings.measures.canaries import exposure_difference, planted_minus_left_out
 from core.findings.measures.tables import labelled, metric_difference
 from core.findings.needs import Need
 from core.findings.rules import Above, Below, Within
 from core.findings.stored_runs import StoredRuns
-from core.spec import USUAL_COPIES, ModelKind, RunSpec, VocabularySpec
+from core.spec import MODEL_NAMES, USUAL_COPIES, ModelKind, RunSpec, VocabularySpec
 
 LITTLE = 0.05  # largest loss of F1 that counts as little: the paper reports 2.3 and 3.1 points
 F1_EPSILONS = (3.0, 1.0)
@@ -77,7 +66,7 @@ def _sigma(sigma: float) -> RunSpec:
 def _by_sigma(runs: StoredRuns) -> list[Figure]:
     return [
         labelled(
-            f"{NAMES[GRID_KIND]}, σ = {low:g} − σ = {high:g}",
+            f"{MODEL_NAMES[GRID_KIND]}, σ = {low:g} − σ = {high:g}",
             metric_difference(runs, _sigma(low), _sigma(high), "entity_f1"),
         )
         for low, high in ((0.5, 2.0),)
@@ -112,7 +101,7 @@ def _flat(runs: StoredRuns) -> list[Figure]:
     found = []
     for kind, epsilon in _PAIRS:
         difference, canaries = exposure_difference(runs, large(kind, epsilon), large(kind, None), least=USUAL_COPIES)
-        found.append(labelled(f"{NAMES[kind]} at ε = {epsilon:g} − without privacy", difference, units=canaries))
+        found.append(labelled(f"{MODEL_NAMES[kind]} at ε = {epsilon:g} − without privacy", difference, units=canaries))
     return found
 
 
@@ -213,7 +202,7 @@ CLAIMS = (
         rule=Above(),
         needs=(Need(_sigma(0.5)), Need(_sigma(2.0))),
         sizes=CLASSROOM,
-        differs=f"A {NAMES[GRID_KIND]} with {_EPOCHS} epochs and a batch of {_USUAL_BATCH}. {FEW} {SYNTHETIC}",
+        differs=f"A {MODEL_NAMES[GRID_KIND]} with {_EPOCHS} epochs and a batch of {_USUAL_BATCH}. {FEW} {SYNTHETIC}",
         page="tradeoff",
         why={
             "cannot tell": "The noise shows in the perplexity of these two models, which is clearly lower at σ = 0.5. "

@@ -6,14 +6,14 @@ from core.attacks.membership.decision import ATTENTION, GRADIENTS, LOSS
 from core.demo import SEEDS
 from core.demo.plan import spec_of
 from core.findings.claim import Claim, Figure
-from core.findings.experiments import CLASSROOM, NAMES, SYNTHETIC, TWELVE, plain, private, seeded, twelve, with_epochs
+from core.findings.experiments import CLASSROOM, SYNTHETIC, TWELVE, plain, private, seeded, twelve, with_epochs
 from core.findings.measures.attacks import Side, difference, leakage, single
 from core.findings.measures.rarity import slopes
 from core.findings.measures.tables import accuracy_difference, labelled, perplexity_ratio
 from core.findings.needs import Need
 from core.findings.rules import Above, Below
 from core.findings.stored_runs import StoredRuns
-from core.spec import ModelKind, ModelSize, ModelSpec, RunSpec
+from core.spec import MODEL_NAMES, ModelKind, ModelSize, ModelSpec, RunSpec
 
 KINDS: tuple[ModelKind, ...] = ("gpt2", "distilbert")
 SCORED = tuple(Need(plain(kind, seed), scores=True) for kind in KINDS for seed in SEEDS)
@@ -135,7 +135,7 @@ RARITY_ATTACKS = (LOSS, "ratio base", "ratio population")
 
 def _rarity(runs: StoredRuns) -> list[Figure]:
     return [
-        labelled(f"{NAMES[kind]}, {attack}", found)
+        labelled(f"{MODEL_NAMES[kind]}, {attack}", found)
         for kind in KINDS
         for attack, found in slopes(runs, plain(kind), RARITY_ATTACKS).items()
     ]

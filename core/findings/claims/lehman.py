@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from core.attacks.probes.fill_in import FREQUENCY, OTHER_NAME
 from core.findings.claim import Claim, Figure
-from core.findings.experiments import CLASSROOM, FEW, NAMES, SYNTHETIC, plain, with_variant
+from core.findings.experiments import CLASSROOM, FEW, SYNTHETIC, plain, with_variant
 from core.findings.measures.tables import labelled, mean_over_conditions, probe, ranking_difference
 from core.findings.needs import Need
 from core.findings.rules import Above, Below, Within
 from core.findings.stored_runs import StoredRuns
-from core.spec import ModelKind, RunSpec
+from core.spec import MODEL_NAMES, ModelKind, RunSpec
 
 FILL, MLP, COSINE, SEEN, HALF = (
     *("fill in the blank", "probing network", "cosine similarity"),
@@ -32,11 +32,11 @@ def _needs(*probes: str) -> tuple[Need, ...]:
 
 
 def _figures(runs: StoredRuns, name: str, measure: str, method: str) -> list[Figure]:
-    return [labelled(NAMES[kind], probe(runs, plain(kind), name, measure, method)) for kind in KINDS]
+    return [labelled(MODEL_NAMES[kind], probe(runs, plain(kind), name, measure, method)) for kind in KINDS]
 
 
 def _ranked(runs: StoredRuns, other: str) -> list[Figure]:
-    return [labelled(NAMES[kind], ranking_difference(runs, plain(kind), FILL, other)) for kind in KINDS]
+    return [labelled(MODEL_NAMES[kind], ranking_difference(runs, plain(kind), FILL, other)) for kind in KINDS]
 
 
 def _fill(runs: StoredRuns) -> list[Figure]:
@@ -62,7 +62,8 @@ def _static(runs: StoredRuns) -> list[Figure]:
 def _seen(runs: StoredRuns) -> list[Figure]:
     return [
         labelled(
-            NAMES[kind], probe(runs, plain(kind), SEEN, "AUC", "logistic regression", split="member against heldout")
+            MODEL_NAMES[kind],
+            probe(runs, plain(kind), SEEN, "AUC", "logistic regression", split="member against heldout"),
         )
         for kind in KINDS
     ]
@@ -70,7 +71,7 @@ def _seen(runs: StoredRuns) -> list[Figure]:
 
 def _half(runs: StoredRuns, spec: RunSpec, half: str) -> Figure:
     found = probe(runs, spec, HALF, "AUC", "own other half", model="target", split="member against heldout", bin=half)
-    return labelled(f"{NAMES[spec.model.kind]}, {half} hidden", found)
+    return labelled(f"{MODEL_NAMES[spec.model.kind]}, {half} hidden", found)
 
 
 def _halves(runs: StoredRuns) -> list[Figure]:
@@ -83,7 +84,7 @@ def _single(runs: StoredRuns) -> list[Figure]:
     for kind in KINDS:
         for bin_ in _FREQUENCIES:
             mean, conditions = mean_over_conditions(runs, plain(kind), SINGLE, bin_)
-            found.append(labelled(f"{NAMES[kind]}, of {bin_} patients", mean, units=conditions))
+            found.append(labelled(f"{MODEL_NAMES[kind]}, of {bin_} patients", mean, units=conditions))
     return found
 
 

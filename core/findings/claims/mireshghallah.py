@@ -6,7 +6,7 @@ from core.attacks.membership.decision import LOSS, RATIO
 from core.demo import SEEDS
 from core.evaluation.stats import intervals
 from core.findings.claim import Claim, Figure
-from core.findings.experiments import CLASSROOM, FEW, NAMES, SYNTHETIC, plain, with_variant
+from core.findings.experiments import CLASSROOM, FEW, SYNTHETIC, plain, with_variant
 from core.findings.measures.attacks import Measure, Side, auc, caught_at, difference
 from core.findings.measures.predictors import predictors_apart
 from core.findings.measures.references import shadow_reference
@@ -14,7 +14,7 @@ from core.findings.measures.tables import labelled, precision_of
 from core.findings.needs import Need
 from core.findings.rules import Above, Below
 from core.findings.stored_runs import StoredRuns
-from core.spec import ModelKind, RunSpec
+from core.spec import MODEL_NAMES, ModelKind, RunSpec
 
 DOMAIN = "ratio population"  # the reference was trained on other patients of the same hospital
 KINDS: tuple[ModelKind, ...] = ("distilbert", "gpt2")
@@ -39,7 +39,7 @@ def _need(kind: ModelKind, *attacks: str) -> Need:
 def _ratio_minus_loss(kind: ModelKind, measure: Measure, runs: StoredRuns) -> list[Figure]:
     spec = plain(kind)
     found = difference(_side(runs, spec, DOMAIN), _side(runs, spec, LOSS), measure)
-    return [labelled(f"{NAMES[kind]}, ratio − loss", found)]
+    return [labelled(f"{MODEL_NAMES[kind]}, ratio − loss", found)]
 
 
 def _masked(runs: StoredRuns) -> list[Figure]:
@@ -57,7 +57,7 @@ def _low_rate(runs: StoredRuns) -> list[Figure]:
 def _lengths(runs: StoredRuns) -> list[Figure]:
     return [
         labelled(
-            f"{NAMES[kind]}, {attack}",
+            f"{MODEL_NAMES[kind]}, {attack}",
             difference(
                 _side(runs, plain(kind), attack, length="long"), _side(runs, plain(kind), attack, length="short")
             ),
@@ -70,7 +70,7 @@ def _lengths(runs: StoredRuns) -> list[Figure]:
 def _levels(runs: StoredRuns) -> list[Figure]:
     return [
         labelled(
-            f"{NAMES[kind]}, {attack}",
+            f"{MODEL_NAMES[kind]}, {attack}",
             difference(_side(runs, plain(kind), attack, "patient"), _side(runs, plain(kind), attack)),
         )
         for kind in KINDS
@@ -80,7 +80,7 @@ def _levels(runs: StoredRuns) -> list[Figure]:
 
 def _references(runs: StoredRuns) -> list[Figure]:
     return [
-        labelled(NAMES[kind], difference(_side(runs, plain(kind), DOMAIN), _side(runs, plain(kind), RATIO)))
+        labelled(MODEL_NAMES[kind], difference(_side(runs, plain(kind), DOMAIN), _side(runs, plain(kind), RATIO)))
         for kind in KINDS
     ]
 

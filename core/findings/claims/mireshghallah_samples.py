@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.attacks.membership.decision import LOSS, RATIO
 from core.findings.claim import Claim, Figure
-from core.findings.experiments import CLASSROOM, FEW, NAMES, SYNTHETIC, plain, with_variant
+from core.findings.experiments import CLASSROOM, FEW, SYNTHETIC, plain, with_variant
 from core.findings.from_weights.samples import NAME as SAMPLES
 from core.findings.from_weights.samples import NOTES_A_PATIENT
 from core.findings.from_weights.unnamed_others import NAME as UNNAMED_OTHERS
@@ -15,14 +15,14 @@ from core.findings.measures.unnamed_others import insertion_minus_regular
 from core.findings.needs import Need
 from core.findings.rules import Above, Below
 from core.findings.stored_runs import StoredRuns
-from core.spec import ModelKind
+from core.spec import MODEL_NAMES, ModelKind
 
 KINDS: tuple[ModelKind, ...] = ("distilbert", "gpt2")
 
 
 def _lengths(runs: StoredRuns) -> list[Figure]:
     return [
-        labelled(f"{NAMES[kind]}, {attack}", lengths_apart(runs, plain(kind), attack))
+        labelled(f"{MODEL_NAMES[kind]}, {attack}", lengths_apart(runs, plain(kind), attack))
         for kind in KINDS
         for attack in ATTACKS
     ]

@@ -34,7 +34,6 @@ MODEL_COLOURS: dict[str, str] = {
     "distilbert": OKABE_ITO["orange"],
     "bert": OKABE_ITO["green"],
 }
-MODEL_NAMES: dict[str, str] = {"gpt2": "GPT-2", "distilbert": "DistilBERT", "bert": "BERT"}
 
 CONFIG = {"displaylogo": False, "displayModeBar": False, "scrollZoom": False}
 TEXT_SIZE = 16  # pixels

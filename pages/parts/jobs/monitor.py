@@ -14,7 +14,7 @@ import streamlit as st
 from core.jobs.trained import trained_runs
 from core.runs.progress import Progress
 from core.runs.run import Run, RunNotFound
-from core.spec import PrivacySpec, RunSpec
+from core.spec import MODEL_NAMES, PrivacySpec, RunSpec
 from pages.parts.access import gate, viewer
 from pages.parts.common import chart_style, shell
 from pages.parts.common.phi_text import literal
@@ -367,7 +367,7 @@ def links(spec: RunSpec, family: str | None) -> None:
     with st.container(horizontal=True, width="content"):
         st.page_link(pages["playground"], label="Open in Playground", icon=":material/forum:", query_params=run)
         if family is not None:
-            curve = {"model": chart_style.MODEL_NAMES[spec.model.kind], "family": family}
+            curve = {"model": MODEL_NAMES[spec.model.kind], "family": family}
             st.page_link(pages["tradeoff"], label="Open in trade-off", icon=":material/balance:", query_params=curve)
 
 

@@ -10,8 +10,7 @@ from core.evaluation.wording import guaranteed_text
 from core.jobs.stage_times import CONTROL, stage_key
 from core.runs.progress import Progress
 from core.runs.run import Run
-from core.spec import RunSpec
-from pages.parts.common import chart_style
+from core.spec import MODEL_NAMES, RunSpec
 from pages.parts.common.durations import time_left, whole_left
 from pages.parts.pickers.cohort_picker import hospital_name
 
@@ -46,7 +45,7 @@ def title(of: Run | RunSpec) -> str:
         treatment += f", without {', '.join(spec.without)}"
     if spec.vocabulary is not None:
         treatment += f", {spec.vocabulary.label}"
-    model, cohort, training = chart_style.MODEL_NAMES[spec.model.kind], hospital_name(spec.corpus), spec.training
+    model, cohort, training = MODEL_NAMES[spec.model.kind], hospital_name(spec.corpus), spec.training
     return f"{model} · {treatment} · {cohort} · {epochs_text(training.epochs)} · seed {training.seed}"
 
 

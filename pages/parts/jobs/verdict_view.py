@@ -9,7 +9,7 @@ from core.evaluation import verdict
 from core.evaluation.verdict import Count, Found
 from core.runs.run import Run, RunBroken, RunNotFound
 from core.runs.tables import TableMissing
-from core.spec import SHORT_READS, PrivacySpec, RunSpec, recipe_of
+from core.spec import MODEL_NAMES, SHORT_READS, PrivacySpec, RunSpec, recipe_of
 from pages.parts.access import viewer
 from pages.parts.common import chart_style, shell
 from pages.parts.jobs import battery, monitor
@@ -105,7 +105,7 @@ def _links(run: Run, family: str | None) -> None:
         shell.link("playground", "Try it in Playground", icon=":material/forum:", query={"right": run.id})
         shell.link("membership", "Who was in the data?", icon=":material/person_search:", query={"left": run.id})
         if family is not None:
-            curve = {"model": chart_style.MODEL_NAMES[run.spec.model.kind], "family": family}
+            curve = {"model": MODEL_NAMES[run.spec.model.kind], "family": family}
             shell.link("tradeoff", "ε trade-off", icon=":material/balance:", query=curve)
 
 

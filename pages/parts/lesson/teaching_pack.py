@@ -10,8 +10,8 @@ import streamlit as st
 from core.attacks.prompts import PROMPTS
 from core.evaluation import wording
 from core.phi.fields import FIELD
+from core.spec import MODEL_NAMES
 from pages.parts.common import shell
-from pages.parts.common.chart_style import MODEL_NAMES
 from pages.parts.lesson.figures import ATTEMPTS, AUC, NAMES, PERPLEXITY, Figures, Value
 from pages.parts.lesson.phrases import epsilon_text, perplexity_name
 from pages.parts.pickers.comparison import differences

@@ -22,6 +22,7 @@ from core.evaluation.rarity.trend import (
 )
 from core.phi.fields import FIELD
 from core.runs.run import Run
+from core.spec import MODEL_NAMES
 from pages.parts.common import chart_style
 from pages.parts.common.data_table import csv_button, data_table
 from pages.parts.common.phi_text import literal
@@ -161,8 +162,7 @@ def side_by_side(choice: Choice, beside: str, runs: Sequence[Run]) -> tuple[dict
     if beside == "other models":
         chosen = data.other_models(choice.run, runs)
         named: dict[str, tuple[str, str | None]] = {
-            run.id: (chart_style.MODEL_NAMES[run.spec.model.kind], chart_style.MODEL_COLOURS[run.spec.model.kind])
-            for run in chosen
+            run.id: (MODEL_NAMES[run.spec.model.kind], chart_style.MODEL_COLOURS[run.spec.model.kind]) for run in chosen
         }
     else:
         chosen = data.other_epsilons(choice.run, runs)

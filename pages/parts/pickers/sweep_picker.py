@@ -11,8 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from core.common.formatting import delta_text, epochs_text
 from core.evaluation.sweep.sweeps import Sweep, sweeps_of
 from core.runs.run import Run
-from core.spec import TrainingSpec
-from pages.parts.common import chart_style
+from core.spec import MODEL_NAMES, TrainingSpec
 from pages.parts.pickers import linked_choice
 from pages.parts.pickers.cohort_picker import hospital_name
 
@@ -29,7 +28,7 @@ def curve_name(sweep: Sweep) -> str:
 
 def setting_name(sweep: Sweep) -> str:
     """Model and cohort."""
-    return f"{chart_style.MODEL_NAMES[sweep.model.kind]} · {hospital_name(sweep.corpus)}"
+    return f"{MODEL_NAMES[sweep.model.kind]} · {hospital_name(sweep.corpus)}"
 
 
 def distinct_names(found: Sequence[Sweep], name: Callable[[Sweep], str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.evaluation.sweep.sizes import other_sizes, rounded
 from core.evaluation.sweep.sweeps import Sweep
-from pages.parts.common import chart_style
+from core.spec import MODEL_NAMES
 from pages.parts.common.query_params import KEEP
 from pages.parts.pickers import sweep_picker
 
@@ -23,16 +23,10 @@ def choose(found: Sequence[Sweep]) -> tuple[Sweep, DeltaGenerator]:
     Returns:
         The sweep, and the place for the page's own control in the same row.
     """
-    kinds = [kind for kind in chart_style.MODEL_NAMES if any(sweep.model.kind == kind for sweep in found)]
+    kinds = [kind for kind in MODEL_NAMES if any(sweep.model.kind == kind for sweep in found)]
     row = st.container(horizontal=True, vertical_alignment="bottom", key="choice")
     kind = row.segmented_control(
-        "Model",
-        kinds,
-        default=kinds[0],
-        required=True,
-        format_func=chart_style.MODEL_NAMES.__getitem__,
-        key="model",
-        **KEEP,
+        "Model", kinds, default=kinds[0], required=True, format_func=MODEL_NAMES.__getitem__, key="model", **KEEP
     )
     same = [sweep for sweep in found if sweep.model.kind == kind]
     size, offered = _size(same, row)

@@ -11,6 +11,7 @@ from core.common.formatting import REPRODUCIBLE, promised_text
 from core.evaluation.wording import ALL_RIGHT, most_right_guesses, right_of_100
 from core.models.shipped_bases import shipped_folder
 from core.spec import (
+    MODEL_NAMES,
     SHORT_READS,
     CorpusSpec,
     ModelKind,
@@ -21,7 +22,6 @@ from core.spec import (
     audit_of,
     recipe_of,
 )
-from pages.parts.common import chart_style
 from pages.parts.common.query_params import KEEP
 from pages.parts.pickers.cohort_picker import sentence
 from pages.parts.pickers.epsilon_slider import epsilon_key, pick
@@ -57,15 +57,9 @@ def choose_run(corpus: CorpusSpec, *, notes: int, capped: int) -> RunSpec | None
         capped: Those that are used if patients are protected, of whom each has at most so many (`RunSpec.note_cap`).
     """
     kind = st.segmented_control(
-        "Model",
-        list(KINDS),
-        default="gpt2",
-        required=True,
-        format_func=chart_style.MODEL_NAMES.__getitem__,
-        key="kind",
-        **KEEP,
+        "Model", list(KINDS), default="gpt2", required=True, format_func=MODEL_NAMES.__getitem__, key="kind", **KEEP
     )
-    st.caption(f"{chart_style.MODEL_NAMES[kind]} {KINDS[kind]}.")
+    st.caption(f"{MODEL_NAMES[kind]} {KINDS[kind]}.")
     try:
         privacy = _privacy(corpus)
         if privacy.unit == "patient":

@@ -22,6 +22,7 @@ from core.evaluation.report.facts import build
 from core.evaluation.report.glance import CONTRADICTED, Subject
 from core.evaluation.report.html import part, render
 from core.phi.fields import HIPAA_IDENTIFIERS
+from core.runs.ledger.choice import Choice
 from core.runs.store import Workspace
 from core.spec import RunSpec
 
@@ -41,6 +42,7 @@ PROMISES = {  # what the accounting says, and not an attack
 RECORDS = {
     *(REPEATABLE_NOISE, "Other releases of the same data", "δ too large"),
     *("Protecting records instead of people", "Design: a measure against memorisation"),
+    "Settings tuned on private data",
 }
 AUDITED = "gpt2-2be987fac6e6"
 
@@ -286,6 +288,14 @@ def test_noise_that_anyone_can_repeat_is_an_open_hazard(made):
     report, key = made["dp"], ("nist_sp_800_226_hazards", REPEATABLE_NOISE)
     assert cells(report)[key]["status"] == "recorded"
     assert again(report, about=subject(report, noise_source="seed"))[key].status == "open"
+
+
+def test_a_choice_that_the_ledger_has_is_recorded(made):
+    report, key = made["dp"], ("nist_sp_800_226_hazards", "Settings tuned on private data")
+    assert cells(report)[key]["status"] == "open"
+    chosen = Choice.of(10.0, 0.0, "loss on public notes")
+    found = again(report, about=replace(subject(report), choice=chosen))[key]
+    assert found.status == "recorded" and "best of 10 expected trainings" in found.text
 
 
 def test_an_alarm_leaves_nothing_guaranteed(made):

@@ -113,12 +113,7 @@ def hazards(evidence: Evidence) -> Framework:
             "label-epsilon",
         ),
         Cell("Other releases of the same data", "recorded", e.fact("released"), "fact-released"),
-        Cell(
-            "Settings tuned on private data",
-            "open",
-            "Not covered by the run’s own ε. The recipe was chosen on synthetic hospitals; choosing among runs on "
-            "these notes is counted only where the ledger has it as a choice.",
-        ),
+        _tuned(evidence),
         Cell("Quantities treated as public", "argued", COUNTED, "not-protected" if private else ""),
         Cell("An audit in place of a proof", "open", CONTRADICTED, "fact-audit")
         if e.subject.alarmed
@@ -158,6 +153,20 @@ def hazards(evidence: Evidence) -> Framework:
         "Near, Darais, Lefkovitz & Howarth 2025, sections 2 to 4",
         "A selection, in our words, of ways in which a guarantee means less than it seems.",
         cells,
+    )
+
+
+def _tuned(evidence: Evidence) -> Cell:
+    """A choice among trainings on the same notes costs ε, which is counted where the ledger has it."""
+    item, choice = "Settings tuned on private data", evidence.subject.choice
+    if choice is not None and evidence.label["unit"] is not None:
+        said = f"Chosen as the {choice.briefly()}; ε counts it. Any other look at these notes is not covered."
+        return Cell(item, "recorded", said, "label-epsilon")
+    return Cell(
+        item,
+        "open",
+        "Not covered by the run’s own ε. The recipe was chosen on synthetic hospitals; choosing among runs on "
+        "these notes is counted only where the ledger has it as a choice.",
     )
 
 
