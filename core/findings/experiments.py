@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from core.demo import SEEDS, demo_spec
 from core.demo.plan import spec_of
-from core.spec import CORPUS_PRESETS, MODEL_NAMES, ModelKind, ModelSpec, PrivacySpec, RunSpec, audit_of, recipe_of
+from core.spec import CORPUS_PRESETS, ModelKind, ModelSpec, PrivacySpec, RunSpec, audit_of, recipe_of
+from core.spec.model_names import MODEL_NAMES
 
 CLASSROOM = "about 3,000 notes of 301 patients, and 129 others (`classroom`)"
 TWELVE = "about 12,000 notes of 1,204 patients (`classroom-12k`)"

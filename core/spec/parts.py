@@ -22,7 +22,6 @@ from pydantic import (
 )
 
 ModelKind = Literal["gpt2", "distilbert", "bert"]
-MODEL_NAMES: dict[str, str] = {"gpt2": "GPT-2", "distilbert": "DistilBERT", "bert": "BERT"}  # by kind
 ModelSize = Literal["micro", "tiny", "small"]
 Accountant = Literal["prv", "rdp", "gdp"]
 Unit = Literal["note", "patient"]

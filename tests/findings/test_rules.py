@@ -14,8 +14,8 @@ import pytest
 from core.findings import rules
 from core.findings.claim import Claim, Evidence, Figure, Verdict
 from core.findings.claims import CLAIMS, chosen
-from core.findings.experiments import MODEL_NAMES
 from core.findings.rules import Above, Below, Within
+from core.spec.model_names import MODEL_NAMES
 
 
 def evidence(*intervals: tuple[float, float]) -> Evidence:

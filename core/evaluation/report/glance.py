@@ -31,7 +31,7 @@ from core.runs.facts import FLOATING_POINT, neighbours
 from core.runs.ledger.choice import Choice
 from core.runs.ledger.totals import EMPTY
 from core.runs.run import Run
-from core.spec import MODEL_NAMES
+from core.spec.model_names import MODEL_NAMES
 from core.training.accounting.composition import has_advantage
 
 Row = Mapping[Hashable, Any]

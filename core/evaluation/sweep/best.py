@@ -14,7 +14,7 @@ from core.evaluation.sweep.sizes import gain_kept, notes_text
 from core.evaluation.sweep.sweeps import Sweep
 from core.evaluation.sweep.tradeoff import points
 from core.evaluation.wording import Verdict, interval_text, percent, verdict
-from core.spec import MODEL_NAMES
+from core.spec.model_names import MODEL_NAMES
 
 LARGEST = 10.0  # ε beyond which a promise says little
 NAMES = "full_name_patients"

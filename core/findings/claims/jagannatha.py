@@ -13,7 +13,8 @@ from core.findings.measures.tables import accuracy_difference, labelled, perplex
 from core.findings.needs import Need
 from core.findings.rules import Above, Below
 from core.findings.stored_runs import StoredRuns
-from core.spec import MODEL_NAMES, ModelKind, ModelSize, ModelSpec, RunSpec
+from core.spec import ModelKind, ModelSize, ModelSpec, RunSpec
+from core.spec.model_names import MODEL_NAMES
 
 KINDS: tuple[ModelKind, ...] = ("gpt2", "distilbert")
 SCORED = tuple(Need(plain(kind, seed), scores=True) for kind in KINDS for seed in SEEDS)

@@ -9,7 +9,8 @@ from core.findings.measures.tables import labelled, mean_over_conditions, probe,
 from core.findings.needs import Need
 from core.findings.rules import Above, Below, Within
 from core.findings.stored_runs import StoredRuns
-from core.spec import MODEL_NAMES, ModelKind, RunSpec
+from core.spec import ModelKind, RunSpec
+from core.spec.model_names import MODEL_NAMES
 
 FILL, MLP, COSINE, SEEN, HALF = (
     *("fill in the blank", "probing network", "cosine similarity"),

@@ -14,7 +14,8 @@ from core.findings.measures.tables import labelled, precision_of
 from core.findings.needs import Need
 from core.findings.rules import Above, Below
 from core.findings.stored_runs import StoredRuns
-from core.spec import MODEL_NAMES, ModelKind, RunSpec
+from core.spec import ModelKind, RunSpec
+from core.spec.model_names import MODEL_NAMES
 
 DOMAIN = "ratio population"  # the reference was trained on other patients of the same hospital
 KINDS: tuple[ModelKind, ...] = ("distilbert", "gpt2")

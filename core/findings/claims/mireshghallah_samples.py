@@ -15,7 +15,8 @@ from core.findings.measures.unnamed_others import insertion_minus_regular
 from core.findings.needs import Need
 from core.findings.rules import Above, Below
 from core.findings.stored_runs import StoredRuns
-from core.spec import MODEL_NAMES, ModelKind
+from core.spec import ModelKind
+from core.spec.model_names import MODEL_NAMES
 
 KINDS: tuple[ModelKind, ...] = ("distilbert", "gpt2")
 

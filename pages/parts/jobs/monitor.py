@@ -14,7 +14,8 @@ import streamlit as st
 from core.jobs.trained import trained_runs
 from core.runs.progress import Progress
 from core.runs.run import Run, RunNotFound
-from core.spec import MODEL_NAMES, PrivacySpec, RunSpec
+from core.spec import PrivacySpec, RunSpec
+from core.spec.model_names import MODEL_NAMES
 from pages.parts.access import gate, viewer
 from pages.parts.common import chart_style, shell
 from pages.parts.common.phi_text import literal

@@ -10,7 +10,8 @@ from core.evaluation.wording import guaranteed_text
 from core.jobs.stage_times import CONTROL, stage_key
 from core.runs.progress import Progress
 from core.runs.run import Run
-from core.spec import MODEL_NAMES, RunSpec
+from core.spec import RunSpec
+from core.spec.model_names import MODEL_NAMES
 from pages.parts.common.durations import time_left, whole_left
 from pages.parts.pickers.cohort_picker import hospital_name
 

@@ -9,7 +9,8 @@ from core.evaluation import verdict
 from core.evaluation.verdict import Count, Found
 from core.runs.run import Run, RunBroken, RunNotFound
 from core.runs.tables import TableMissing
-from core.spec import MODEL_NAMES, SHORT_READS, PrivacySpec, RunSpec, recipe_of
+from core.spec import SHORT_READS, PrivacySpec, RunSpec, recipe_of
+from core.spec.model_names import MODEL_NAMES
 from pages.parts.access import viewer
 from pages.parts.common import chart_style, shell
 from pages.parts.jobs import battery, monitor

@@ -14,7 +14,7 @@ import pandas as pd
 from core.attacks.prompts import PROMPTS
 from core.evaluation import wording
 from core.phi.fields import DIRECT, FIELD
-from core.spec import MODEL_NAMES
+from core.spec.model_names import MODEL_NAMES
 from pages.parts.common.public_noise import SENTENCE
 from pages.parts.lesson.figures import ATTEMPTS, AUC, NAMES, PERPLEXITY, Figures, Value
 from pages.parts.lesson.phrases import (

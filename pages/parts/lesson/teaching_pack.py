@@ -10,7 +10,7 @@ import streamlit as st
 from core.attacks.prompts import PROMPTS
 from core.evaluation import wording
 from core.phi.fields import FIELD
-from core.spec import MODEL_NAMES
+from core.spec.model_names import MODEL_NAMES
 from pages.parts.common import shell
 from pages.parts.lesson.figures import ATTEMPTS, AUC, NAMES, PERPLEXITY, Figures, Value
 from pages.parts.lesson.phrases import epsilon_text, perplexity_name

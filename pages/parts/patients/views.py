@@ -22,7 +22,7 @@ from core.evaluation.rarity.trend import (
 )
 from core.phi.fields import FIELD
 from core.runs.run import Run
-from core.spec import MODEL_NAMES
+from core.spec.model_names import MODEL_NAMES
 from pages.parts.common import chart_style
 from pages.parts.common.data_table import csv_button, data_table
 from pages.parts.common.phi_text import literal

@@ -13,7 +13,8 @@ from core.jobs.trained import TrainedRun, trained_runs
 from core.runs.listing import OfRuns
 from core.runs.run import Run
 from core.runs.tables import TableMissing
-from core.spec import CLINICAL, CORPUS_PRESETS, MODEL_NAMES, OPENING, SHIPPED_BASES
+from core.spec import CLINICAL, CORPUS_PRESETS, OPENING, SHIPPED_BASES
+from core.spec.model_names import MODEL_NAMES
 from pages.parts.pickers import linked_choice
 from pages.parts.pickers.cohort_picker import hospital_name
 from pages.parts.session import owner, resources

@@ -11,7 +11,8 @@ from streamlit.delta_generator import DeltaGenerator
 from core.common.formatting import delta_text, epochs_text
 from core.evaluation.sweep.sweeps import Sweep, sweeps_of
 from core.runs.run import Run
-from core.spec import MODEL_NAMES, TrainingSpec
+from core.spec import TrainingSpec
+from core.spec.model_names import MODEL_NAMES
 from pages.parts.pickers import linked_choice
 from pages.parts.pickers.cohort_picker import hospital_name
 

@@ -9,7 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.evaluation.sweep.sizes import other_sizes, rounded
 from core.evaluation.sweep.sweeps import Sweep
-from core.spec import MODEL_NAMES
+from core.spec.model_names import MODEL_NAMES
 from pages.parts.common.query_params import KEEP
 from pages.parts.pickers import sweep_picker
 

@@ -11,7 +11,6 @@ from core.common.formatting import REPRODUCIBLE, promised_text
 from core.evaluation.wording import ALL_RIGHT, most_right_guesses, right_of_100
 from core.models.shipped_bases import shipped_folder
 from core.spec import (
-    MODEL_NAMES,
     SHORT_READS,
     CorpusSpec,
     ModelKind,
@@ -22,6 +21,7 @@ from core.spec import (
     audit_of,
     recipe_of,
 )
+from core.spec.model_names import MODEL_NAMES
 from pages.parts.common.query_params import KEEP
 from pages.parts.pickers.cohort_picker import sentence
 from pages.parts.pickers.epsilon_slider import epsilon_key, pick

@@ -34,11 +34,13 @@ WRITERS = {
     "core.evaluation.report.label",
     "core.evaluation.report.rarity",
     "core.evaluation.report.tables",
+    "core.evaluation.report.what_follows",
     "core.evaluation.sweep.recommendation",
     "core.evaluation.verdict",
     "core.runs.facts",
     "core.runs.ledger.choice",
     "core.runs.ledger.totals",
+    "core.spec.model_names",
 }
 HTML_WRITERS = {"core.evaluation.report.html", "core.evaluation.wording"}
 

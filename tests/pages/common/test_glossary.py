@@ -8,7 +8,8 @@ import pytest
 
 from core.attacks.battery import REGISTRY
 from core.phi.spans import KINDS
-from pages.parts.common import chart_style, glossary, shell
+from core.spec.model_names import MODEL_NAMES
+from pages.parts.common import glossary, shell
 from tests.pages.common.page_sources import SHOWN, strings_of, text_of
 from tests.pages.visit import ROOT, said, visit
 
@@ -163,7 +164,7 @@ def test_every_word_of_the_field_that_stands_on_a_page_is_explained(text):
 
 
 def test_every_attack_model_and_kind_of_find_is_explained():
-    names = [*REGISTRY, *KINDS, *chart_style.MODEL_NAMES.values(), "PRV", "RDP", "GDP"]
+    names = [*REGISTRY, *KINDS, *MODEL_NAMES.values(), "PRV", "RDP", "GDP"]
     assert [name for name in names if not explained(name)] == []
 
 
