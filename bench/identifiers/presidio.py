@@ -28,7 +28,8 @@ def main(json: bool = False, labelled: Sequence[Path] = ()) -> None:
     if not labelled:
         raise SystemExit("Give the labelled files to compare on, for example --labelled asq-phi.txt")
     corpora = {name: texts for path in labelled for name, texts in read_labelled(Path(path)).items()}
-    found = {name: shares(texts, presidio()) for name, texts in corpora.items()}
+    find = presidio()
+    found = {name: shares(texts, find) for name, texts in corpora.items()}
     version = importlib.metadata.version("presidio-analyzer")
     if json:
         print(json_format.dumps({"presidio": version, "corpora": found}))

@@ -203,7 +203,7 @@ def verdict(low: float, high: float, control_low: float, control_high: float) ->
 BESIDE: dict[Verdict, str] = {  # a verdict on a figure whose control was named just before
     "exceeds its control": "exceeds it",
     "cannot be told from its control": "cannot be distinguished from it",
-    "below its control": "is below it",
+    "below its control": "is no better than it",
 }
 
 

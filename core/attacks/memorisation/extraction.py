@@ -106,13 +106,14 @@ def searched_by(hits: pd.DataFrame) -> str:
 
 
 def searched_again(tables: Mapping[str, pd.DataFrame], corpus: Corpus) -> Mapping[str, pd.DataFrame]:
-    """A run's tables, with hits by the detector of its cohort where those stored are by the shapes alone.
+    """A run's tables, with hits by the detector of its cohort where those stored are by another one.
 
-    Runs on imported notes were audited with the shapes before cohorts had a detector. Figures of such a run, and of
-    the control it is compared with, would otherwise rest on different searches.
+    Runs on imported notes were audited with the shapes before cohorts had a detector, and by the rules alone where the
+    tagger could not be used. Figures of a run, and of the control it is compared with, would otherwise rest on
+    different searches.
     """
     hits, detector = tables["hits"], cohort_detector(corpus.spec)
-    if detector.name == SHAPES or searched_by(hits) != SHAPES:
+    if searched_by(hits) == detector.name:
         return tables
     ours = value_hits(tables["generations"], index_of(corpus), detector)
     return {**tables, "hits": _together(ours, hits[hits["rule"] != "value"])}

@@ -106,7 +106,8 @@ UTILITY_FIGURES: tuple[Figure, ...] = (
     _useful(
         "facts_fit_shuffled",
         "the same facts shuffled",
-        "The same after the facts were dealt at random among the model's sentences: what chance gives.",
+        "The same after the facts were dealt at random among the model's sentences: what chance gives, and a little "
+        "more, because a sentence can get the same fact twice.",
         "mean of the same over 20 shuffles of the facts",
         unit="share of sentences",
         interval=TEXTS_RESAMPLED,

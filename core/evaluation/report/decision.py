@@ -102,7 +102,7 @@ def in_short(given: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         ("access", "Access", ACCESS[given["access"]] if given["access"] else EMPTY),
         ("owner", "Risk owner", _shortened(given["owner"])),
         ("review", "Review / expires", EMPTY if dates == f"{EMPTY} / {EMPTY}" else dates),
-        ("approvers", "Approved by (annex)", _shortened(", ".join(people)) if people else EMPTY),
+        ("approvers", "Approvers (they sign in the annex)", _shortened(", ".join(people)) if people else EMPTY),
     ]
 
 

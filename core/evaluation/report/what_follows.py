@@ -15,7 +15,7 @@ from core.evaluation.report.commands import audit_command, prove_command, shadow
 from core.evaluation.report.decision import Decision
 from core.evaluation.report.glance import CONTRADICTED, Subject
 from core.evaluation.sweep.limit_measures import risks_of
-from core.evaluation.sweep.recommendation import MET, NOT_MEASURED, NOT_MET, against_limits
+from core.evaluation.sweep.recommendation import MET, NOT_MEASURED, NOT_MET, against_limits, attack_text
 from core.runs.audits import StoredAudit
 from core.runs.facts import UNKNOWN
 from core.runs.run import Run
@@ -35,6 +35,7 @@ def limit_lines(accepted: pd.DataFrame) -> list[str]:
         name, measured = str(row["measure"]), row["met"] != NOT_MEASURED
         limited = f"{registry.measure_name(name)} at most {exact_limit(name, row['limit'])}"
         end = "no interval" if math.isnan(row["high"]) else f"up to {_rounded_up(name, row['high'])}"
+        end += f"; {attack_text(row)}" if row.get("attacks") else ""
         lines.append(f"{limited}: {row['met']}{f' ({end})' if measured else ''}")
     return lines
 
@@ -66,11 +67,16 @@ def _count(accepted: pd.DataFrame, met: str) -> int:
 
 def conditions(subject: Subject, decision: Decision) -> list[str]:
     """What must be true before the model is given to anybody."""
-    found, broken = _conditions(subject, decision), _count(subject.tables["accepted_limits"], NOT_MET)
-    if not broken:
-        return found
+    found, accepted = _conditions(subject, decision), subject.tables["accepted_limits"]
+    if subject.run.spec.is_base or subject.alarmed:
+        return found  # they say that there is nothing to release on conditions
+    broken, unknown = (_count(accepted, met) for met in (NOT_MET, NOT_MEASURED))
     which = "an accepted limit is" if broken == 1 else f"{broken} accepted limits are"
-    return [f"Do not release it while {which} not met.", *found]
+    first = [f"Do not release it while {which} not met."] if broken else []
+    if unknown:
+        lacking = f"{unknown} {'is' if unknown == 1 else 'are'} not"
+        first.append(f"Do not release it before every accepted limit is measured: {lacking}.")
+    return [*first, *found]
 
 
 def _conditions(subject: Subject, decision: Decision) -> list[str]:

@@ -44,6 +44,8 @@ def show(one: Finding) -> None:
         st.markdown("**Not run yet.** Not all of its runs are here. The command below trains and attacks them.")
     else:
         veiled = classroom.veiled()
+        if veiled and guess.given(guess_key(claim.id)) == "":
+            guess.forget(guess_key(claim.id))  # skipped before the veil: it can still be answered
         answer = guess.first(
             "Does it hold on small models and synthetic notes?",
             ANSWERS,
@@ -55,7 +57,7 @@ def show(one: Finding) -> None:
         if answer is None:
             return
         if veiled:
-            st.markdown(f"You guessed “{answer}”." if answer else "You did not guess.")
+            st.markdown(f"You guessed “{answer}”.")
             st.caption(veil.WAITING)
             return
         _verdict(one, answer)

@@ -1,4 +1,4 @@
-"""In a class: the presenter who leads hides the verdicts for everybody, until they show them."""
+"""In a class: the presenter who leads hides the verdicts, on their own page too, until they show them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ WAITING = "The presenter will show the verdict."
 
 def controls() -> None:
     """For the presenter who leads, a button for all; for a student, a look every two seconds whether it was pressed."""
+    hidden = classroom.veiled()
     if not classroom.host_key():
-        if classroom.room():
-            gate.fragment(_watch, run_every=LOOK_SECONDS)(classroom.veiled())
+        if hidden or classroom.room():
+            gate.fragment(_watch, run_every=LOOK_SECONDS)(hidden)
     elif classroom.leading():
-        hidden = classroom.veils()
         st.button(
             "Show verdicts" if hidden else "Hide verdicts",
             icon=":material/visibility:" if hidden else ":material/visibility_off:",
             key="findings-veil",
             on_click=classroom.veil,
             args=(not hidden,),
-            help="For everybody in the class. Students can say what they expect, and see no verdict until you show it.",
+            help="For the class, and here. Students can say what they expect, and see no verdict until you show it.",
         )
 
 

@@ -9,6 +9,7 @@ from operator import attrgetter
 import pandas as pd
 import streamlit as st
 
+from core.attacks.membership.shadow_models import ACCUSED
 from core.evaluation.wording import percent
 from core.phi.spans import Kind, Span
 from core.runs.run import Run
@@ -132,8 +133,9 @@ def _by_shadows(run: Run, patient: str) -> str:
         return ""
     row = shadows.loc[patient]
     return (
-        f"**LiRA, over models like this one**: it catches this patient in {row['caught']} of {row['read']} models that "
-        f"read their notes, and accuses them by mistake in {row['accused']} of {row['unread']} that did not."
+        f"**LiRA on models like this one**, at the threshold that accuses {percent(ACCUSED)} of others: it catches "
+        f"this patient in {row['caught']} of {row['read']} models that read their notes, and accuses them by mistake "
+        f"in {row['accused']} of {row['unread']} that did not."
     )
 
 

@@ -90,7 +90,7 @@ def _findings(made: Report) -> None:
         with st.expander(f"{literal(names[one['run']])}: guarantee and findings"):
             st.caption(one["run"])
             for sentence in one["sentences"]:
-                st.markdown(sentence)
+                st.markdown(literal(sentence, 2_000))
 
 
 def _odds(made: Report) -> None:

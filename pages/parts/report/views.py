@@ -242,10 +242,10 @@ def _zipped(made: Report, page: str) -> bytes:
 def _next_steps(made: Report) -> None:
     """The decision's limits, what is recommended, and what was released so far."""
     for line in made.facts["accepted_limits"]:
-        st.markdown(f":material/rule: Your limit: {literal(line, 2_000)}.")
+        st.markdown(f":material/rule: Accepted limit: {literal(line, 2_000)}.")
     for sentence in made.facts["recommendation"]["sentences"]:
         st.markdown(f":material/balance: {literal(sentence, 2_000)}")
     if not len(made.tables["recommendation"]):
         shell.link("tradeoff", "Set limits and get a recommendation", icon=":material/balance:")
     for sentence in made.facts["promised"]["sentences"]:
-        st.markdown(f":material/receipt_long: {sentence}")
+        st.markdown(f":material/receipt_long: {literal(sentence, 2_000)}")

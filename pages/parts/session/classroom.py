@@ -18,6 +18,7 @@ from pages.parts.session.room_values import Answers, Audited, Counts, Lead, Trie
 from pages.parts.session.rooms import Classroom, RoomGone, RoomsFull
 
 _ROOM, _HOST, _ROUND, _COUNTED = "class_room", "class_host", "class_round", "class_counted"
+_VEILED = "class_veiled"  # whether the verdicts were hidden when the room was last read
 _SINCE, _ON_SCREEN = "class_since", "class_on_screen"
 # Parameters that are a session's own.
 _PRIVATE = ("room", "host", "round", "guesses", "shown", "presenter", "guess", "screen", "before", "after")
@@ -105,7 +106,7 @@ def leave() -> None:
     """Remove this session from its room; its counts stay. A presenter who leaves does not lead any more."""
     if host_key():
         release()
-    for name in (_ROOM, _HOST, _ROUND, _COUNTED, _SINCE):
+    for name in (_ROOM, _HOST, _ROUND, _COUNTED, _SINCE, _VEILED):
         st.session_state.pop(name, None)
     for name in ("room", "host"):
         st.query_params.pop(name, None)
@@ -267,19 +268,23 @@ def revealed(step: int) -> bool:
 
 
 def veil(hidden: bool) -> None:
-    """Hide the verdicts on Findings from everybody, or show them; only the host can."""
+    """Hide the verdicts on Findings from the class, or show them; only the host can."""
     _by_host(lambda rooms, code: rooms.veil(code, hidden))
 
 
-def veils() -> bool:
-    """Whether the presenter who leads hides the verdicts on Findings."""
-    now = counts()
-    return now is not None and now.lead is not None and now.veiled
-
-
 def veiled() -> bool:
-    """Whether the verdicts on Findings wait for the presenter."""
-    return veils() and not host_key()
+    """Whether the presenter who leads hides the verdicts on Findings; as last known, while the room cannot be read."""
+    code = st.session_state.get(_ROOM)
+    if code is None or not viewer.standing().admitted:
+        return False
+    try:
+        now = classroom().counts(code)
+    except RoomGone:
+        return False
+    except DatabaseUnusable:
+        return bool(st.session_state.get(_VEILED))
+    st.session_state[_VEILED] = hidden = now.lead is not None and now.veiled
+    return hidden
 
 
 def count_down(seconds: float | None) -> None:

@@ -27,7 +27,8 @@ from pages.parts.session.room_values import AFTER, QUESTIONS, Answers, Audited, 
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # without 0, O, 1 and I, which are easily misread
 CODE_LETTERS = 5
 MOST_ROOMS = 50
-IDLE_SECONDS = 3_600.0  # after which a room without an open page makes way for a new one, if there are too many
+IDLE_SECONDS = 3_600.0  # after which a room without an open page is removed for a new one, if there are too many
+EMPTY_SECONDS = 600.0  # the same, of a room that no browser has joined
 MOST_KEYS = 64  # different answers per step, or models, so that no session can fill the disk
 MOST_SAMPLES = 100_000  # per room; further ones are not counted
 MOST_VOTES = 5_000  # per model, with and without its help
@@ -94,23 +95,23 @@ class Classroom:
     def open(self) -> tuple[str, str]:
         """Open an empty room. Returns its code, and the host's key, which allows resetting it.
 
-        Of too many rooms the ones that were unused for longest are removed. A room in use never makes way, whoever
-        opens how many others: RoomsFull.
+        Of too many rooms the ones that were unused for longest are removed. A room in use is never removed; if all are
+        in use, RoomsFull is raised.
         """
         room, key = _Room(), _draw(12)
         room.host = _digest(room, key).hex()
         with self._store.changing() as rooms:
             rooms.clear_out()
             there = rooms.last_used()
-            surplus = list(there)[: max(0, len(there) + 1 - MOST_ROOMS)]
-            now = time.time()
-            if any(now - there[unused] < IDLE_SECONDS for unused in surplus):
+            surplus = max(0, len(there) + 1 - MOST_ROOMS)
+            unused = [one for one, used in there.items() if surplus and _unused(rooms, one, used)][:surplus]
+            if len(unused) < surplus:
                 raise RoomsFull(
-                    f"{len(there)} classes are open on this server, the most there can be. Try again when one has been "
-                    "closed for an hour."
+                    f"{len(there)} classes are in use on this server, the maximum. Try again later: a class can be "
+                    "replaced when it has been unused for an hour."
                 )
-            for unused in surplus:
-                rooms.remove(unused)
+            for one in unused:
+                rooms.remove(one)
             code = _draw(CODE_LETTERS)
             while code in there:
                 code = _draw(CODE_LETTERS)
@@ -281,6 +282,12 @@ def _seat(room: _Room, seat: str) -> _Seat | None:
 
 def _answers(seat: _Seat | None) -> Answers:
     return Answers() if seat is None else Answers(dict(seat.predictions), tuple(seat.before), tuple(seat.after))
+
+
+def _unused(rooms: Rooms, code: str, used: float) -> bool:
+    """Whether a room may be removed for a new one: one that no browser has joined sooner than a class."""
+    joined = _parsed(code, rooms.read(code)).joined
+    return time.time() - used >= (IDLE_SECONDS if joined else EMPTY_SECONDS)
 
 
 def _joined(room: _Room, seat: str) -> int:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -143,7 +144,7 @@ def _curve(
 def _stretches(finite: pd.DataFrame, every: list[float]) -> Iterator[pd.DataFrame]:
     """Rows of two or more neighbouring ε among all those of a curve, in order."""
     place = finite["epsilon"].map(every.index)
-    for _, stretch in finite.groupby(place - range(len(finite))):  # equal for neighbours
+    for _, stretch in finite.groupby(place - np.arange(len(finite))):  # equal for neighbours
         if len(stretch) > 1:
             yield stretch
 

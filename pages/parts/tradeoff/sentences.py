@@ -114,7 +114,7 @@ def _gaps(curves: pd.DataFrame, metric: str, drawn: Drawn) -> str:
     """At how many ε usefulness was not measured, with a space before it; empty if it was at all."""
     missing, epsilons = lacking(curves, metric)
     name = f"{drawn.label[0].upper()}{drawn.label[1:]}"
-    return f" {name}: {NOT_MEASURED} at {missing} of the {epsilons} ε; the line has gaps there." if missing else ""
+    return f" {name}: {NOT_MEASURED} at {missing} of the {epsilons} ε." if missing else ""
 
 
 def wide(curves: pd.DataFrame) -> pd.DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -102,7 +103,7 @@ def test_limits_are_compared_with_the_figures_of_the_report(report, run):
 
 def test_the_first_page_has_the_limits_in_place_of_none_were_given(report, workspace, run):
     front, _, annex = render(report).partition('<div class="annex">')
-    assert "Your limits" in front and "none were given" not in front + " ".join(report.facts["open"])
+    assert "Accepted limits" in front and "none were given" not in front + " ".join(report.facts["open"])
     assert all(line in front for line in report.facts["accepted_limits"]) and 'id="accepted-auc_strongest"' in annex
     broken = report.tables["accepted_limits"]["met"].eq("not met").sum()
     which = "an accepted limit is" if broken == 1 else f"{broken} accepted limits are"
@@ -111,17 +112,21 @@ def test_the_first_page_has_the_limits_in_place_of_none_were_given(report, works
     assert "at most 0.05" in report.facts["deployment_record"]["deployment"]["implementation"]["justification"]
     assert "compared with the model of the first page" in report.facts["recommendation"]["sentences"][0]
     plain = build(workspace, [run], now=0.0)
-    assert "Your limits</b>" not in render(plain) and any("none were given" in line for line in plain.facts["open"])
+    assert "Accepted limits</b>" not in render(plain) and any("none were given" in line for line in plain.facts["open"])
     words = build(workspace, [run], now=0.0, decision=Decision(accepted="AUC at most 0.75"))
     assert not any("none were given" in line for line in words.facts["open"])
     assert any("nothing was compared with them" in line for line in words.facts["open"])
 
 
-def test_what_was_not_measured_is_open_and_no_condition(report, run):
+def test_what_was_not_measured_is_open_and_has_to_be_measured(report, run):
     rows = report.tables["accepted_limits"].assign(met="not measured", value=math.nan, low=math.nan, high=math.nan)
     about = Subject.of(run, "A", {**report.tables, "accepted_limits": rows}, 1)
     decision = Decision(limits=LIMITS)
-    assert not any("accepted" in line for line in conditions(about, decision))
+    wanted = f"Do not release it before every accepted limit is measured: {len(LIMITS)} are not."
+    assert conditions(about, decision)[0] == wanted
+    alarm = {**about.tables, "bounds": report.tables["bounds"].assign(alarm=True)}
+    refuted = replace(about, tables=alarm)
+    assert refuted.alarmed and conditions(refuted, decision)[0].startswith("None: do not release it.")
     lines = still_open(about, decision, audited=True, recommended=False)
     assert "Accepted limits that were not measured: 3." in lines
     assert limit_lines(rows)[0] == "membership AUC at most 0.05: not measured"

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.common.database import DatabaseUnusable
 from core.findings.claims import CLAIMS
 from core.findings.judging import Finding, stored_findings
 from pages.parts.findings import charts, data
@@ -144,7 +145,8 @@ def test_a_presenter_who_leads_hides_the_verdicts_from_everybody_until_they_show
     assert one.why in said(student) and "findings-veil" not in keys(student)
 
     press(host, "findings-veil")
-    assert one.why in said(host) and next(b.label for b in host.button if b.key == "findings-veil") == "Show verdicts"
+    assert one.why not in said(host), "a projector shows the presenter's page"
+    assert next(b.label for b in host.button if b.key == "findings-veil") == "Show verdicts"
     student.run()
     assert "The presenter will show the verdicts." in said(student) and one.why not in said(student)
     assert set(student.dataframe[-1].value["Verdict"]) == {charts.HIDDEN} and not student.code
@@ -161,7 +163,7 @@ def test_a_presenter_who_leads_hides_the_verdicts_from_everybody_until_they_show
     assert "You guessed “It holds”. **It does not hold.**" in said(student) and one.why in said(student)
 
 
-def test_who_skipped_the_guess_before_waits_too_and_goes_on_when_nobody_leads():
+def test_who_skipped_the_guess_before_is_asked_again_under_the_veil():
     code, key = classroom.classroom().open()
     one = of("holds")
     student = visit("findings", claim=one.claim.id, room=code)
@@ -171,9 +173,26 @@ def test_who_skipped_the_guess_before_waits_too_and_goes_on_when_nobody_leads():
     rooms.veil(code, True)
     assert "**It holds.**" in said(student.run()), "the presenter does not lead"
     rooms.lead(code, "findings", {"claim": one.claim.id})
-    assert "**It holds.**" not in said(student.run()) and "You did not guess." in said(student)
+    assert "**It holds.**" not in said(student.run()) and f"finding-{one.claim.id}-show" not in keys(student)
+    press(student, f"finding-{one.claim.id}-0")
+    assert "You guessed “It holds”." in said(student) and "**It holds.**" not in said(student)
     rooms.release(code)
     assert "**It holds.**" in said(student.run())
+
+
+def test_the_veil_stays_while_the_room_cannot_be_read(monkeypatch):
+    code, _ = classroom.classroom().open()
+    rooms = classroom.classroom()
+    rooms.lead(code, "findings", {})
+    rooms.veil(code, True)
+    student = visit("findings", room=code, guess="0")
+    assert "The presenter will show the verdicts." in said(student)
+
+    def broken(*_: object) -> None:
+        raise DatabaseUnusable("disk I/O error")
+
+    monkeypatch.setattr(type(rooms), "counts", broken)
+    assert "The presenter will show the verdicts." in said(student.run())
 
 
 def test_a_student_cannot_lift_the_veil_and_outside_a_class_there_is_none():

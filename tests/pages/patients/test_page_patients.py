@@ -192,7 +192,7 @@ def test_how_often_lira_catches_a_patient_is_in_the_list_and_on_the_card_beside_
 def test_without_shadow_models_lira_has_no_column(data):
     app = opened(run=data[1], bucket="1")
     assert "LiRA: caught in" not in table_with(app, "rarer than")
-    assert not any("LiRA, over models" in text.value for text in app.markdown)
+    assert not any("LiRA on models" in text.value for text in app.markdown)
 
 
 def test_admissions_can_be_judged(data):

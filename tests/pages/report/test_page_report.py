@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from datetime import date
 from functools import partial
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -13,10 +14,11 @@ import pytest
 from core.evaluation.guarantee.audit_guarantee import BY_CURVE
 from core.evaluation.report.decision import Decision
 from core.evaluation.report.facts import Report
+from core.runs.ledger.choice import Choice
 from core.runs.run import Run
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS
-from pages.parts.report import decision_form, picture, views
+from pages.parts.report import annex, decision_form, picture, views
 from tests.pages.visit import said, visit
 
 opened = partial(visit, "report")
@@ -40,9 +42,10 @@ def test_the_verdict_stands_before_the_tables_and_the_link_keeps_the_choice(data
     assert "**A\\: ε = 8 per note** would guarantee ε = 8 for each note if its noise were secret." in text
     assert "**B\\: no privacy** has no privacy guarantee." in text
     assert len(app.get("plotly_chart")) == 1
-    assert "for one note (neighbours: add/remove one note)" in text
-    assert "Treat it like the notes themselves" in text
-    assert "By exact accounting of these steps" in text and "held-out patients" in text
+    plain = text.replace("\\", "")
+    assert "for one note (neighbours: add/remove one note)" in plain
+    assert "Treat it like the notes themselves" in plain
+    assert "By exact accounting of these steps" in plain and "held-out patients" in plain
     assert "not a statement about compliance" in text and "nothing is recommended" in text
     odds = next(frame.value for frame in app.dataframe if "right guesses by (ε, δ)" in frame.value)
     assert odds["ε"].tolist() == ["8", "∞ (no privacy)"]
@@ -55,6 +58,17 @@ def test_the_verdict_stands_before_the_tables_and_the_link_keeps_the_choice(data
     assert any(f"python -m core notes {dp} " in code.value for code in app.code), "notes instead of the model"
     labels = [button.proto.label for button in app.get("download_button")]
     assert {"Report (HTML, prints to PDF)", "JSON", "All tables (CSV)"} <= set(labels)
+
+
+def test_a_score_in_the_ledger_is_no_markup_on_the_page(monkeypatch):
+    """What one user typed into the ledger is in the findings of a report that others open."""
+    choice = Choice.of(10.0, 0.0, "loss ![x](https://example.org/a.png)")
+    assert "![x]" in choice.text()
+    shown: list[str] = []
+    monkeypatch.setattr(annex.st, "markdown", shown.append)
+    facts = {"names": {"run": "A"}, "verdict": [{"run": "run", "sentences": [choice.text()]}]}
+    annex._findings(SimpleNamespace(facts=facts))
+    assert len(shown) == 1 and "![x]" not in shown[0] and "loss" in shown[0]
 
 
 def test_notes_are_not_offered_of_a_run_that_cannot_write_them(data, smoke_specs, monkeypatch):
@@ -195,7 +209,7 @@ def test_limits_of_the_form_are_compared_and_kept(data, smoke_specs):
     next(button for button in app.button if "Keep for the report" in button.label).click().run()
     assert not app.exception
     text = said(app)
-    assert "Your limit: membership AUC at most 0.05: not met" in text.replace("\\", "")
+    assert "Accepted limit: membership AUC at most 0.05: not met" in text.replace("\\", "")
     assert "Do not release it while" in text and "none were given" not in text
     kept = Decision.model_validate_json(app.session_state[decision_form.KEPT])
     assert kept.limits == {"auc_strongest": 0.05, "full_name_patients_excess": 0.071}

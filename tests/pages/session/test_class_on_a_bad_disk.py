@@ -62,4 +62,4 @@ def test_where_every_class_is_in_use_a_message_says_so(told: list[str]) -> None:
     for _ in range(MOST_ROOMS):
         classroom.classroom().open()
     classroom.open_room()
-    assert len(told) == 1 and "50 classes are open on this server" in told[0] and classroom.room() is None
+    assert len(told) == 1 and "50 classes are in use on this server" in told[0] and classroom.room() is None

@@ -96,7 +96,8 @@ def test_what_a_room_holds_is_bounded(rooms):
 def test_the_room_that_was_left_alone_longest_makes_way(monkeypatch, rooms):
     codes = [rooms.open()[0] for _ in range(MOST_ROOMS)]
     rooms.join(codes[0], "seat")
-    monkeypatch.setattr("pages.parts.session.rooms.IDLE_SECONDS", 0.0)
+    for name in ("IDLE_SECONDS", "EMPTY_SECONDS"):
+        monkeypatch.setattr(f"pages.parts.session.rooms.{name}", 0.0)
     newest, _ = rooms.open()
     assert codes[0] in rooms and newest in rooms and codes[1] not in rooms
     assert sum(code in rooms for code in [*codes, newest]) == MOST_ROOMS
@@ -108,9 +109,20 @@ def test_the_room_that_was_left_alone_longest_makes_way(monkeypatch, rooms):
 def test_rooms_in_use_stay_however_many_others_are_opened(rooms):
     codes = [rooms.open()[0] for _ in range(MOST_ROOMS)]
     for _ in range(3):
-        with pytest.raises(RoomsFull, match="50 classes are open on this server"):
+        with pytest.raises(RoomsFull, match="50 classes are in use on this server"):
             rooms.open()
     assert all(code in rooms for code in codes)
+
+
+def test_a_room_that_nobody_joined_is_replaced_before_a_class(monkeypatch, rooms):
+    codes = [rooms.open()[0] for _ in range(MOST_ROOMS)]
+    for code in codes[:3]:
+        rooms.join(code, "seat")
+    for code in codes[3:]:  # the three classes were unused for longest
+        rooms.count_down(code, None)
+    monkeypatch.setattr("pages.parts.session.rooms.EMPTY_SECONDS", 0.0)
+    newest, _ = rooms.open()
+    assert newest in rooms and all(code in rooms for code in codes[:3]) and codes[3] not in rooms
 
 
 def test_a_browser_that_comes_back_has_its_answers_and_no_second_vote(rooms):

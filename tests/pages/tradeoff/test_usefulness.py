@@ -121,7 +121,7 @@ def test_the_sentence_compares_with_chance_and_says_what_was_not_measured():
     )
     for (low, high), verdict in {
         (0.07, 0.11): "cannot be distinguished from it",
-        (0.09, 0.11): "is below it",
+        (0.09, 0.11): "is no better than it",
         (0.0, 0.01): "exceeds it",
     }.items():
         chance = Estimate((low + high) / 2, low, high, False, "measured (1 seed)")
@@ -134,7 +134,7 @@ def test_the_caption_says_at_how_many_epsilons_it_was_not_measured():
     curves = gapped()
     known = useful(curves)
     told = sentences.caption(curves, (FIT, known[FIT]), "full_name_patients")
-    assert "Facts that fit: not measured at 1 of the 5 ε; the line has gaps there." in told
+    assert "Facts that fit: not measured at 1 of the 5 ε." in told
     assert registry.explain(FIT) in told and registry.explain("full_name_patients") in told
     assert "gaps" not in sentences.caption(curves, (PERPLEXITY, known[PERPLEXITY]), "full_name_patients")
 

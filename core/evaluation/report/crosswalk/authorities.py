@@ -84,10 +84,8 @@ def _resistance(evidence: Evidence) -> Cell:
     further = {"probes": "probes", "memorised": "word-for-word completion", "tries": "number of tries"}
     made += [name for table, name in further.items() if e.subject.rows(table)]
     more = "" if e.subject.rows("attacks") else " The full audit has more."
-    said = (
-        f"{strongest.text} Made: {', '.join(made)}. Not made: model inversion.{more} This is evidence of resistance to "
-    )
-    return Cell(item, "measured", f"{said}these attacks only.", strongest.link)
+    said = f"{strongest.text} Made: {', '.join(made)}. Not made: model inversion.{more} This says nothing about others."
+    return Cell(item, "measured", said, strongest.link)
 
 
 def ico(evidence: Evidence) -> Framework:
@@ -124,7 +122,7 @@ def ico(evidence: Evidence) -> Framework:
     return Framework(
         "ico_motivated_intruder",
         "ICO: the motivated intruder",
-        "Information Commissioner’s Office, anonymisation guidance, March 2025; look for a later edition",
+        "Information Commissioner’s Office, anonymisation guidance, March 2025 (later editions not considered)",
         "The intruder is reasonably competent and determined. If the data are worth it, they may use special "
         "knowledge, equipment or crime, and may be a person with permitted access.",
         cells,

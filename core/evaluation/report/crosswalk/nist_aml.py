@@ -64,6 +64,7 @@ def attacks(evidence: Evidence) -> Framework:
         "nist_ai_100_2",
         "NIST AI 100-2: names of attacks on privacy",
         "Vassilev, Oprea et al., NIST AI 100-2 E2025",
-        "Availability (01), integrity (02), misuse (04) and the supply chain (05) are not in this report.",
+        "Availability (01), integrity (02), misuse (04) and the supply chain (05) are not in this report. The names "
+        "were compared with the index of the publication.",
         cells,
     )

@@ -10,8 +10,9 @@ from core.evaluation.report.glance import CONTRADICTED
 from core.evaluation.report.label import COUNTED
 from core.runs.facts import FLOATING_POINT
 
-MEANINGFUL = 10.0  # the publication says that a larger ε may give no meaningful protection
-LARGEST_DELTA = 1e-5  # and calls a larger δ suspicious, whatever n is
+COMPARED = "Wording compared with the draft of December 2023, and with summaries of the final text."
+MEANINGFUL = 10.0  # summaries of the publication say that a larger ε may give no meaningful protection
+LARGEST_DELTA = 1e-5  # and that it calls a larger δ suspicious, whatever n is
 REPEATABLE_NOISE = "Noise that can be generated again (a point of this report)"
 
 
@@ -66,7 +67,7 @@ def pyramid(evidence: Evidence) -> Framework:
         "nist_sp_800_226_pyramid",
         "NIST SP 800-226: the pyramid",
         "Near, Darais, Lefkovitz & Howarth 2025, figure 1",
-        "Each component holds only if those below it do.",
+        f"Each component holds only if those below it do. {COMPARED}",
         cells,
     )
 
@@ -151,7 +152,7 @@ def hazards(evidence: Evidence) -> Framework:
         "nist_sp_800_226_hazards",
         "NIST SP 800-226: hazards",
         "Near, Darais, Lefkovitz & Howarth 2025, sections 2 to 4",
-        "A selection, in our words, of ways in which a guarantee means less than it seems.",
+        f"A selection, in our words, of ways in which a guarantee means less than it seems. {COMPARED}",
         cells,
     )
 
@@ -190,7 +191,7 @@ def _delta(evidence: Evidence) -> Cell:
     beside = "at most" if label["delta"] <= least else "above"
     said = f"δ = {delta_text(label['delta'])} is {beside} 1/n² = {limit_text(least)} (n = {units:,} {what})."
     if label["delta"] > LARGEST_DELTA:
-        said += f" It is above {delta_text(LARGEST_DELTA)}, too."
+        said += f" It is above {delta_text(LARGEST_DELTA)}{', too' if beside == 'above' else ''}."
     applies = label["delta"] > min(least, LARGEST_DELTA)
     return _unless(applies, evidence.guaranteed(item, said, "label-epsilon"), "recorded")
 
