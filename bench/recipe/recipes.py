@@ -84,6 +84,7 @@ GRID = (
     Setting("gpt2", MIDDLE, 1.0, 512, 6, 2.5e-3),
     Setting("gpt2", MIDDLE, 8.0, 256, 2, 4e-3),
     Setting("gpt2", MIDDLE, 8.0, 256, 2, 2.5e-3),
+    Setting("gpt2", LARGE, 8.0, 1_024, 6, 4e-3),
 )
 
 
