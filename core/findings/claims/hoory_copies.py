@@ -80,13 +80,15 @@ CLAIMS = (
         rule=Below(NO_SECRET),
         needs=_WITH_DP,
         sizes=MANY,
-        differs=f"ε = 8 instead of 0.58, {MOST_COPIES} copies instead of up to 100,000, all three forms together, and "
-        f"the margin of {NO_SECRET:g} bit is that of H-c11. That canaries of 64 copies rank first at this ε, and that "
-        f"those of at most 16 have 1 to 5 bits, was known (H-c11), so the verdict was likely. {SYNTHETIC}",
+        differs=f"Our question. ε = 8 instead of 0.58, {MOST_COPIES} copies instead of up to 100,000, all three forms "
+        f"together, and the margin of {NO_SECRET:g} bit is that of H-c11. That canaries of 64 copies rank first at "
+        f"this ε, and that those of at most 16 have 1 to 5 bits, was known (H-c11), so the verdict was "
+        f"likely. {SYNTHETIC}",
         why={
             "does not hold": "Canaries planted once have 1 to 3 bits on average at ε = 8, those of 64 copies rank "
-            "first (10 bits). ε = 8 is promised for one note, not for the 64 notes that hold one "
-            "canary (H-c11)."
+            "first (10 bits). On two seeds of three the interval lies above the margin of "
+            f"{NO_SECRET:g} bit; on the third it includes it. ε = 8 is promised for one note, not for the 64 "
+            "notes that hold one canary (H-c11)."
         },
         page="canaries",
     ),

@@ -70,7 +70,7 @@ CLAIMS = (
         measure=_turn,
         rule=Above(),
         needs=(Need(twelve(None), scores=True, audit=_TURNING),),
-        sizes=TWELVE + "; 496 others, whom the model never read",
+        sizes=TWELVE + "; only the others count, whom the model never read",
         differs="Our question. The same change of sign was known from `classroom` (ρ −.28 and +.05), not from these "
         "runs. " + FEW,
         why={
@@ -92,7 +92,7 @@ CLAIMS = (
         measure=_turn_explained,
         rule=Within(-0.1, 0.1),
         needs=(Need(twelve(None), scores=True, audit=_TURNING),),
-        sizes=TWELVE + "; 496 others, whom the model never read",
+        sizes=TWELVE + "; only the others count, whom the model never read",
         differs="Our question. Ranks are held constant by least squares; the margin of 0.1 is ours. " + FEW,
         why={
             "does not hold": "The opposite: at the same number of codes and length the two attacks are further apart "
@@ -113,7 +113,7 @@ CLAIMS = (
         measure=_turn_public,
         rule=Within(-0.1, 0.1),
         needs=(Need(twelve(None), scores=True, audit=("ratio base", LOSS)),),
-        sizes=TWELVE + "; 496 others, whom the model never read",
+        sizes=TWELVE + "; only the others count, whom the model never read",
         differs="Our question, asked after J-c15. The margin of 0.1 is ours. On `classroom` both ρ were known to be "
         f"−.28. {FEW}",
         why={
@@ -134,7 +134,7 @@ CLAIMS = (
         measure=_turn_unknown,
         rule=Within(-0.1, 0.1),
         needs=(Need(twelve(None), scores=True, audit=_TURNING),),
-        sizes=TWELVE + "; 496 others, whom the model never read",
+        sizes=TWELVE + "; only the others count, whom the model never read",
         differs="Our question, asked after J-c15. The number of unknown codes is held constant by ranks; the margin of "
         f"0.1 is ours. {FEW}",
         why={
