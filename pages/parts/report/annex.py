@@ -23,6 +23,7 @@ TITLES = {
     "strongest_note": "Membership: the strongest attack, by note",
     "attacks": "Membership attacks of the full audit",
     "memorised": "Notes repeated word for word",
+    "tries": "How many tries a patient’s identifier takes",
     "probes": "Identity probes of the full audit",
     "bounds": "What attacks on the finished model prove about ε",
     "planted": "What an attacker who sees every step can prove about ε (white-box)",
@@ -39,6 +40,7 @@ TITLES = {
 
 def show(made: Report) -> None:
     """Everything that the report's annex has."""
+    _label(made)
     _findings(made)
     with st.expander("How well could someone guess who was in the data?"):
         _odds(made)
@@ -55,6 +57,21 @@ def show(made: Report) -> None:
         st.markdown("\n".join(f"- {sentence}" for sentence in (*made.facts["limits"], *made.facts["not_attacked"])))
         st.code("\n".join(made.facts["commands"]), language=None, wrap_lines=True)
         st.caption("; ".join(f"{name} {number}" for name, number in made.facts["versions"].items()))
+
+
+def _label(made: Report) -> None:
+    """The DP label: what the guarantee is about, what it rests on, and what it leaves out; none without privacy."""
+    from core.evaluation.report import label
+
+    told = made.facts["label"]
+    rows = [
+        (name, literal(text, 2_000)) for _, name, text in label.rows(told, made.facts["subject"]["verdict"] == "alarm")
+    ]
+    if rows:
+        with st.expander("DP label"):
+            st.table(pd.DataFrame(rows, columns=["", "label"]), border="horizontal", hide_index=True)
+            st.markdown("**Not protected**")
+            st.markdown("\n".join(f"- {literal(line, 2_000)}" for line in told["not_protected"]))
 
 
 def _notes_instead(made: Report) -> None:

@@ -39,6 +39,9 @@ def test_the_verdict_stands_before_the_tables_and_the_link_keeps_the_choice(data
     assert "Attacks and controls" not in [expander.label for expander in app.expander], "the annex is behind a switch"
     app.toggle(key="report_annex").set_value(True).run()
     text = said(app)
+    label = next(table.value for table in app.table if "label" in table.value).set_index("")["label"]
+    assert label["Unit of privacy"] == "one note" and label["ε at δ"].replace("\\", "").startswith("ε = 8 at δ")
+    assert label["Status"].startswith("shown, not promised") and "**Not protected**" in text
     assert "**A\\: ε = 8 per note** would guarantee ε = 8 for each note if its noise were secret." in text
     assert "**B\\: no privacy** has no privacy guarantee." in text
     assert len(app.get("plotly_chart")) == 1
