@@ -33,6 +33,7 @@ ACCEPTED_ONLY = (
     "for both risk and usefulness are needed."
 )
 EVERYTHING = "Everything released of this cohort so far promises"
+LONGEST = 300  # letters of a sentence of the ledger on the first page
 
 
 def finding(
@@ -157,13 +158,18 @@ def released_beside(run: Run, releases: Sequence[Release], sentences: Sequence[s
     """
     entry = entry_of(run, releases)
     if entry is None:
-        return " ".join(sentences[:3])
+        return " ".join(map(_shortened, sentences[:3]))
     others = len(releases) - 1
     own = f"This model is entry {entry.number} of the ledger"
     if not others:
         return f"Nothing else: {own[0].lower()}{own[1:]}, which has no other."
     counted = "1 other release" if others == 1 else f"{others:,} other releases"
-    return " ".join([f"{counted}. {own}; the totals include it.", *sentences[:2]])
+    return " ".join([f"{counted}. {own}; the totals include it.", *map(_shortened, sentences[:2])])
+
+
+def _shortened(sentence: str) -> str:
+    """A sentence that fits the first page: the score of a choice can have a thousand letters."""
+    return sentence if len(sentence) <= LONGEST else f"{sentence[: LONGEST - 1].rstrip()}…"
 
 
 def _chosen_as(name: str, choice: Choice) -> str:

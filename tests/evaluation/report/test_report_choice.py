@@ -18,7 +18,7 @@ from core.evaluation.guarantee.audit_guarantee import BY_CURVE
 from core.evaluation.guarantee.odds import group_sentence
 from core.evaluation.report import tables
 from core.evaluation.report.facts import Report, build, choices_of, outline
-from core.evaluation.report.findings import promised_facts, released_beside
+from core.evaluation.report.findings import LONGEST, promised_facts, released_beside
 from core.evaluation.report.glance import ONE_TRAINING, Subject, verdict
 from core.evaluation.report.glance import facts as ten_facts
 from core.evaluation.report.html import render
@@ -218,6 +218,8 @@ def test_the_run_itself_is_not_among_what_else_was_released(root, smoke_specs):
         "1 other release. This model is entry 2 of the ledger; the totals include it. For the patient with the most"
     )
     assert released_beside(run, [other], told) == " ".join(told[:3]), "not entered: everything is something else"
+    long = released_beside(run, [other], ["A score. " * 100])
+    assert len(long) <= LONGEST and long.endswith("…"), "the first page has room for a sentence"
 
 
 def test_the_report_s_date_is_written_out(root, smoke_specs):
