@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.served import WAIT, in_link, no_traceback, settled, to_entry
 
@@ -86,6 +87,18 @@ def test_the_pair_of_charts(themed, server, shot):
     keep_wide_and_narrow(page, shot, f"tradeoff-auc-{scheme}")
 
 
+def click_until_it_counts(tab: Page, marker: Locator) -> None:
+    """Click a marker: a click while the chart is drawn again is lost."""
+    for _ in range(6):
+        settled(tab)
+        box = marker.bounding_box()
+        assert box is not None
+        tab.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        with contextlib.suppress(AssertionError):
+            return expect(tab.get_by_text("Trained without privacy", exact=False)).to_have_count(0, timeout=WAIT / 6)
+    raise AssertionError("six clicks on a marker changed nothing")
+
+
 def test_a_click_on_a_marker_moves_the_slider_the_sentence_and_the_texts(tab, server):
     tab.set_viewport_size(WIDE)
     tab.goto(f"{server}/tradeoff?at=∞")
@@ -93,9 +106,7 @@ def test_a_click_on_a_marker_moves_the_slider_the_sentence_and_the_texts(tab, se
     expect(tab.locator(".phi-text")).to_have_count(2, timeout=WAIT)  # the public base and the unconstrained model
     markers = tab.locator(".scatterlayer .points path.point")
     expect(markers.first).to_be_visible(timeout=WAIT)
-    settled(tab)
-    box = markers.first.bounding_box()
-    tab.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    click_until_it_counts(tab, markers.first)
     expect(tab.get_by_text("Trained without privacy", exact=False)).to_have_count(0, timeout=WAIT)
     expect(tab.locator(".phi-text")).to_have_count(3, timeout=WAIT)
     expect(tab.get_by_text("measured (", exact=False).first).to_be_visible(timeout=WAIT)

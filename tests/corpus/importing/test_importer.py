@@ -147,6 +147,7 @@ def test_the_best_detector_is_the_default_and_the_spec_names_it(notes_file):
 
 def test_without_memory_for_the_tagger_the_rules_search_and_say_so(notes_file, monkeypatch):
     monkeypatch.setattr("core.corpus.importing.memory.free_memory", lambda: 400_000_000)
+    monkeypatch.setattr("core.phi.detector.tagger.loaded", lambda: False)  # another test may have loaded it
     seen = seen_in(notes_file)
     assert seen.detector == seen.spec.detector == RULES
     assert "needs 450 MB of memory" in seen.detector_lacks

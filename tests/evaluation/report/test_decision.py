@@ -70,7 +70,7 @@ def test_the_decision_is_on_the_first_page_in_short(workspace, runs):
         "Access",
         "Risk owner",
         "Review / expires",
-        "Approved by (annex)",
+        "Approvers (they sign in the annex)",
     ]
 
 

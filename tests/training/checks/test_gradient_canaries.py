@@ -102,7 +102,7 @@ def test_the_promise_is_the_run_s_and_a_silent_audit_says_what_it_could_have_pro
     audit = step_audit(right.inside, right.evidence, right.mechanism, promised=3.5)
     assert audit.promised == 3.5 and audit.ceiling >= audit.proved_by_curve > audit.proved
     told = planted_sentence(asdict(audit))
-    assert f"at most ε ≥ {proved_text(audit.ceiling)} (95" in told and "Alarm" not in told
+    assert f"the most it could have proved is ε = {proved_text(audit.ceiling)} (95" in told and "Alarm" not in told
     assert f"ε ≥ {proved_text(audit.proved)}, and by the run’s own trade-off curve ε ≥ " in told
     assert step_audit(right.inside, right.evidence, right.mechanism, promised=0.1).alarm, "more is proved than 0.1"
 
