@@ -61,7 +61,7 @@ def named(hits: pd.DataFrame, corpus: Corpus, texts: int) -> list[Row]:
         found.append(_share("patients_named", arm, count, len(ids), "patients with a direct identifier in any text"))
     phantom = direct.loc[direct["patient_id"].isna(), "generation_id"].nunique()
     by = "" if searched_by(hits) == SHAPES else f", found by {searched_by(hits)}"
-    found.append(_share("texts_with_phantom", "texts", phantom, texts, f"texts with an identifier of nobody{by}"))
+    found.append(_share("texts_with_phantom", "texts", phantom, texts, f"texts with an invented identifier{by}"))
     return found
 
 

@@ -138,7 +138,7 @@ def test_released_notes_count_the_name_and_say_who_found_it(cohort):
     by_rules = named(value_hits(generations, index, rules()), cohort, 2)[-1]
     assert (by_rules.metric, by_rules.value) == ("texts_with_phantom", 0.5) and by_rules.note.endswith(RULES)
     by_shapes = named(value_hits(generations, index), cohort, 2)[-1]
-    assert by_shapes.value == 0.0 and by_shapes.note == "texts with an identifier of nobody"
+    assert by_shapes.value == 0.0 and by_shapes.note == "texts with an invented identifier"
 
 
 def test_the_output_filter_of_uploaded_notes_searches_with_their_detector(cohort):

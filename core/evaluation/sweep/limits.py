@@ -38,7 +38,7 @@ class Limits:
 
 
 def check_risks(risks: Mapping[str, float]) -> None:
-    """Raise ValueError, with a sentence, for a risk that nobody can limit, or a limit that is out of range."""
+    """Raise ValueError, with a sentence, for a risk that cannot be limited, or a limit that is out of range."""
     known = registry.limits()
     for name, limit in risks.items():
         if name not in known:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from dataclasses import replace
 
 import pandas as pd
@@ -18,17 +17,8 @@ from core.evaluation.report.html import render
 from core.evaluation.report.what_follows import conditions, first_limits, limit_lines, still_open
 from core.evaluation.sweep.limit_measures import measures, risks_of
 from core.evaluation.sweep.recommendation import ACCEPTED_COLUMNS, against_limits
-from core.runs.store import Workspace
 
 LIMITS = {"auc_strongest": 0.05, "full_name_patients_excess": 1.0, "members_caught": 0.755}
-
-
-@pytest.fixture(scope="module")
-def workspace(smoke_workspace, smoke_specs, mark_secret, tmp_path_factory):
-    root = tmp_path_factory.mktemp("accepted") / "data"
-    shutil.copytree(smoke_workspace, root)
-    mark_secret(root, smoke_specs["dp"])
-    return Workspace(root, shared=())
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from types import SimpleNamespace
@@ -106,14 +105,6 @@ def problem(cell: dict, page: Page) -> str:
         if len(shared) < min(2, max(1, len(told) - 1)) and not (not told and any(one in row for one in quoted)):
             return f"the row {link} has other numbers: {row.split()}"
     return ""
-
-
-@pytest.fixture(scope="module")
-def workspace(smoke_workspace, smoke_specs, mark_secret, tmp_path_factory):
-    root = tmp_path_factory.mktemp("crosswalk") / "data"
-    shutil.copytree(smoke_workspace, root)
-    mark_secret(root, smoke_specs["dp"])
-    return Workspace(root, shared=())
 
 
 @pytest.fixture(scope="module")

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from core.evaluation.report.decision import Decision, in_short, read
 from core.evaluation.report.facts import build
 from core.evaluation.report.html import render
-from core.runs.store import Workspace
 
 NASTY = "<script>alert('x')</script>"
-
-
-@pytest.fixture(scope="module")
-def workspace(smoke_workspace, smoke_specs, mark_secret, tmp_path_factory):
-    root = tmp_path_factory.mktemp("decision") / "data"
-    shutil.copytree(smoke_workspace, root)
-    mark_secret(root, smoke_specs["dp"])
-    return Workspace(root, shared=())
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -29,14 +28,6 @@ KEYS = [
     *("model", "guarantee", "guesses", "many_notes", "membership_patient", "membership_note", "written", "audit"),
     *("released", "useful"),
 ]
-
-
-@pytest.fixture(scope="module")
-def workspace(smoke_workspace, smoke_specs, mark_secret, tmp_path_factory):
-    root = tmp_path_factory.mktemp("glance") / "data"
-    shutil.copytree(smoke_workspace, root)
-    mark_secret(root, smoke_specs["dp"])
-    return Workspace(root, shared=())
 
 
 @pytest.fixture(scope="module")

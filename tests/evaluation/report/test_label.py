@@ -49,14 +49,6 @@ ALLOWED = {
 
 
 @pytest.fixture(scope="module")
-def root(smoke_workspace, smoke_specs, mark_secret, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("label") / "data"
-    shutil.copytree(smoke_workspace, folder)
-    mark_secret(folder, smoke_specs["dp"])
-    return folder
-
-
-@pytest.fixture(scope="module")
 def secret(root, smoke_specs):
     workspace = Workspace(root, shared=())
     return build(workspace, [workspace.run(smoke_specs["dp"].run_id)], now=0.0)

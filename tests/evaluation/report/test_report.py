@@ -35,14 +35,6 @@ NASTY = "<script>alert('x')</script> & \"co\""
 
 
 @pytest.fixture(scope="module")
-def workspace(smoke_workspace, smoke_specs, mark_secret, tmp_path_factory):
-    root = tmp_path_factory.mktemp("report") / "data"
-    shutil.copytree(smoke_workspace, root)
-    mark_secret(root, smoke_specs["dp"])
-    return Workspace(root, shared=())
-
-
-@pytest.fixture(scope="module")
 def report(workspace, smoke_specs):
     runs = [workspace.run(smoke_specs[name].run_id) for name in ("plain", "dp")]
     ledger = Ledger.of(workspace, runs[0].spec.corpus)

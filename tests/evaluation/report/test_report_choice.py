@@ -77,14 +77,6 @@ def test_the_table_of_releases_has_the_choice_and_its_cost():
 # A run that is entered as the best of several ------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def root(smoke_workspace, smoke_specs, mark_secret, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("choice") / "data"
-    shutil.copytree(smoke_workspace, folder)
-    mark_secret(folder, smoke_specs["dp"])
-    return folder
-
-
 def entered(root, folder, spec, choice: Choice | None) -> Report:
     """The report on a run that was entered into a copy's ledger."""
     shutil.copytree(root, folder)

@@ -26,14 +26,6 @@ SCHEMA = json.loads((Path(facts.__file__).parent / "report.schema.json").read_te
 
 
 @pytest.fixture(scope="module")
-def workspace(smoke_workspace, smoke_specs, mark_secret, tmp_path_factory):
-    root = tmp_path_factory.mktemp("json") / "data"
-    shutil.copytree(smoke_workspace, root)
-    mark_secret(root, smoke_specs["dp"])
-    return Workspace(root, shared=())
-
-
-@pytest.fixture(scope="module")
 def told(workspace, smoke_specs):
     """The JSON of reports: two runs with a release, limits and a decision; the base model alone."""
     runs = {name: workspace.run(smoke_specs[name].run_id) for name in ("plain", "dp", "base")}
