@@ -13,6 +13,7 @@ Three figures, each with `value`, `low` and `high`, and what they are made of:
   `core.models.generation.continuations`) agrees with `SAMPLES` samples: a two-sided binomial test at 0.05 / `VALUES`.
   The model is the shipped GPT-2 without privacy, the values are drawn at random from those of its patients with a
   chance of at least `LEAST` after a prompt. Rows are dropped as soon as their text can become none of the values.
+  `np_extraction_chances` is the smallest and the largest chance among them: rarer values are not compared.
 - `white_box_eps8`: nothing is simulated here. What gradients planted in the trainings of the shipped GPT-2 with ε = 8
   proved by the runs' own curves (`python -m core prove RUN --canaries 5000`), to an attacker who sees every step. It is
   read from the shipped results, with the number of canaries, the seed, the right guesses and the ceiling.
@@ -67,11 +68,12 @@ def main(json: bool = False) -> None:
     chosen = next(one for one in cases if (one["epsilon"], one["canaries"]) == (8.0, CANARIES))
     false = max(one["null_false_proofs"] for one in cases)
     values = agreement()
-    agreed = sum(one["agrees"] for one in values)
+    agreed, chances = sum(one["agrees"] for one in values), [one["chance"] for one in values]
     found = {
         "one_run_over_promise_eps8": {key: one / 8 for key, one in chosen["by_curve"].items()},
         "null_false_proofs": _share(round(false * SEEDS), SEEDS),
         "np_extraction_agreement": _share(agreed, len(values)),
+        "np_extraction_chances": {"low": min(chances), "high": max(chances)},
         "white_box_eps8": white_box(Workspace()),
         "cases": cases,
         "values": values,
@@ -256,4 +258,6 @@ def _lines(found: dict[str, Any]) -> list[str]:
         f"{one['field']} after “{one['prompt']}”: {one['chance']:.2e} computed, {one['counted']} of {one['samples']:,}"
         for one in found["values"]
     ]
+    rarest, likeliest = found["np_extraction_chances"].values()
+    lines.append(f"computed chances of these values: {rarest:.2e} to {likeliest:.2e}")
     return [*lines, f"{found['seconds']} s"]

@@ -57,15 +57,17 @@ def test_the_figures_are_printed_under_their_keys(monkeypatch, capsys):
         lambda epsilon, canaries: {"epsilon": epsilon, "canaries": canaries, "null_false_proofs": 0.03, **made},
     )
     value = {"prompt": "Re:", "field": "mrn", "chance": 0.1, "samples": 9, "counted": 1, "p_value": 0.5, "agrees": True}
-    monkeypatch.setattr(audit_power, "agreement", lambda: [value, value | {"agrees": False}])
+    monkeypatch.setattr(audit_power, "agreement", lambda: [value, value | {"agrees": False, "chance": 2e-4}])
     proof = {"run": "r", "canaries": 5_000, "correct": 458, "guesses": 500, "proved": 2.1, "proved_by_curve": 3.4}
     monkeypatch.setattr(audit_power, "white_box", lambda workspace: [proof | {"ceiling": 10.1}])
     audit_power.main(json=True)
     found = json.loads(capsys.readouterr().out)
     assert found["one_run_over_promise_eps8"] == {"value": 0.5, "low": 0.25, "high": 0.75}
     assert found["null_false_proofs"]["value"] == 0.03 and found["np_extraction_agreement"]["value"] == 0.5
+    assert found["np_extraction_chances"] == {"low": 2e-4, "high": 0.1}
     assert found["white_box_eps8"][0]["proved_by_curve"] == 3.4
     audit_power.main()
     out = capsys.readouterr().out
     assert "mrn after “Re:”: 1.00e-01 computed, 1 of 9" in out
+    assert "computed chances of these values: 2.00e-04 to 1.00e-01" in out
     assert "458 of 500 right prove 2.10, by the curve 3.40 of at most 10.10" in out
