@@ -29,7 +29,7 @@ from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.lock import held
 from core.runs.remote.sharing import fetched, leased, publish, shared, store_of
 from core.runs.remote.store import Store, StoreUnusable
-from core.runs.run import PRIVACY_FILE, Run, write_vocabulary
+from core.runs.run import PRIVACY_FILE, Run, write_trained_by, write_vocabulary
 from core.runs.store import Workspace
 from core.runs.tables import write_table
 from core.spec import RunSpec
@@ -270,6 +270,8 @@ class RunBuilder:
             noise = None if words is None else words.noise
             mechanism = result.mechanism if noise is None else result.mechanism.with_vocabulary(noise)
             replace_text(work / PRIVACY_FILE, mechanism.to_json())
+        if result.versions:
+            write_trained_by(work, result.versions)
         return result.history
 
     @staticmethod

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from pydantic import TypeAdapter
 
 from core.common.files import replace_text
 from core.common.randomness import NoiseSource
@@ -40,6 +41,7 @@ RUN_ID = re.compile(r"(gpt2|distilbert|bert)-[0-9a-f]{12}")
 SPEC_FILE = "spec.json"
 PRIVACY_FILE = "privacy.json"
 VOCABULARY_FILE = "vocabulary.json"
+TRAINED_BY_FILE = "trained-by.json"
 WEIGHTS_FILE = "model/model.safetensors"
 REMEDY = "`python -m core verify --repair` moves it to damaged/ or rebuilds what it can."
 
@@ -243,6 +245,14 @@ class Run:
         return training_among([self.folder.parent.parent], self.id)
 
     @property
+    def trained_by(self) -> list[dict[str, str]] | None:
+        """The versions of this program and its packages that trained the weights; None: not recorded, or not trained.
+
+        Several, in turn, if another one resumed the training; an empty one was not recorded. Raises RunBroken.
+        """
+        return read_trained_by(self.folder)
+
+    @property
     def vocabulary(self) -> tuple[str, ...] | None:
         """Vocabulary entries from the run's notes, in the order they were learned; None: public vocabulary only."""
         return None if self.spec.vocabulary is None else read_vocabulary(self.folder)
@@ -276,6 +286,7 @@ class Run:
 
 
 _opened: dict[tuple[Path, bool], tuple[FolderIdentity, Run]] = {}
+_Versions = TypeAdapter(list[dict[str, str]])
 
 
 def read_promise(folder: Path, spec: RunSpec, schema: int = SCHEMA) -> Mechanism:
@@ -299,6 +310,8 @@ def file_problems(folder: Path, spec: RunSpec) -> Iterator[tuple[str, str]]:
         checks.append((PRIVACY_FILE, partial(json_problem, keys=MECHANISM)))
     if spec.vocabulary is not None:
         checks.append((VOCABULARY_FILE, json_problem))
+    if (folder / TRAINED_BY_FILE).exists():  # runs of older versions lack it
+        checks.append((TRAINED_BY_FILE, json_problem))
     if (folder / "model").is_dir():  # most shipped runs have no weights
         checks += [(f"model/{path.name}", json_problem) for path in sorted((folder / "model").glob("*.json"))]
         checks += [(f"model/{path.name}", weights_problem) for path in sorted((folder / "model").glob("*.safetensors"))]
@@ -350,3 +363,18 @@ def read_vocabulary(folder: Path) -> tuple[str, ...]:
     except ValueError:
         raise RunBroken(f"Run {folder.name}: its file {VOCABULARY_FILE} is damaged. {REMEDY}") from None
     return tuple(entries)
+
+
+def write_trained_by(folder: Path, versions: Sequence[Mapping[str, str]]) -> None:
+    """Write the versions that trained a run's weights, in turn, to `trained-by.json`, a JSON list of objects."""
+    replace_text(folder / TRAINED_BY_FILE, json.dumps(list(versions), indent=1))
+
+
+def read_trained_by(folder: Path) -> list[dict[str, str]] | None:
+    """The versions in a folder's `trained-by.json`; None without this file. Raises RunBroken."""
+    try:
+        return _Versions.validate_json((folder / TRAINED_BY_FILE).read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        raise RunBroken(f"Run {folder.name}: its file {TRAINED_BY_FILE} is damaged. {REMEDY}") from None

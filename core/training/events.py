@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from core.training.accounting.mechanism import Mechanism
@@ -64,9 +65,11 @@ class TrainingResult:
     """What a run returns besides its weights.
 
     `history` has one row per step (the columns of the table `history`). `mechanism` records what was spent up to the
-    last completed step; it is None without privacy. `stopped` is True if `should_stop` ended the run early.
+    last completed step; it is None without privacy. `stopped` is True if `should_stop` ended the run early. `versions`
+    are those that made the steps, in turn (`core.common.versions`): several, if another one resumed the run.
     """
 
     history: list[dict[str, Any]]
     mechanism: Mechanism | None
     stopped: bool
+    versions: list[Mapping[str, str]] = field(default_factory=list)

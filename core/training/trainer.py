@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from core.common.randomness import PublicSeed, Randomness
+from core.common.versions import UNRECORDED, with_these
 from core.models.build import LanguageModel
 from core.models.encoding import encode_samples, smallest_dtype
 from core.spec import PrivacySpec, TrainingSpec
@@ -121,6 +122,7 @@ class _Run:
         self.average = AveragedWeights(parameters, training.weight_averaging)
         self.step, self.tokens, self.seconds = 0, 0, 0.0
         self.history: list[dict[str, Any]] = []
+        self.versions: list[Mapping[str, str]] = []  # that made the steps so far
         self.last_event = -math.inf  # time of the latest event
 
     def go(
@@ -136,6 +138,8 @@ class _Run:
         begun, before, first = time.monotonic(), self.seconds, self.step
         saved = begun
         last = self.steps.steps
+        if self.step < last:
+            self.versions = with_these(self.versions)
         while self.step < last:
             try:
                 loss, tokens = self._step(self.step + 1)
@@ -160,7 +164,7 @@ class _Run:
         mechanism = self.steps.mechanism
         if mechanism is not None:
             mechanism = mechanism.model_copy(update={"steps": self.step})
-        return TrainingResult(history=self.history, mechanism=mechanism, stopped=self.step < last)
+        return TrainingResult(self.history, mechanism, stopped=self.step < last, versions=self.versions)
 
     def _step(self, step: int) -> tuple[float | None, int]:
         """Process one logical batch and update the weights. Returns the mean loss per example and the tokens read."""
@@ -257,6 +261,7 @@ class _Run:
             "seconds": self.seconds,
             "averaged_steps": self.average.steps,
             "history": self.history,
+            "versions": self.versions,
         }
         checkpoints.write(folder, tensors, state)
 
@@ -281,3 +286,4 @@ class _Run:
         self.average.steps = state["averaged_steps"]
         self.step, self.tokens, self.seconds = state["step"], state["tokens"], state["seconds"]
         self.history = state["history"]
+        self.versions = state.get("versions", [UNRECORDED])

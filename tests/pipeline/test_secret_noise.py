@@ -17,12 +17,13 @@ import torch
 from safetensors.torch import load_file
 
 from core.cli.settings import noise_source
+from core.common import versions
 from core.common.randomness import PublicSeed
 from core.models.build import load
 from core.pipeline.training_run import Cancelled, execute
 from core.runs import noise_key
 from core.runs.events import read_events
-from core.runs.run import PRIVACY_FILE, read_privacy, read_spec
+from core.runs.run import PRIVACY_FILE, read_privacy, read_spec, read_trained_by
 from core.runs.store import Workspace
 from core.runs.tables import read_table
 from core.spec import CorpusSpec, ModelSpec, PrivacySpec, RunSpec, TrainingSpec
@@ -237,6 +238,19 @@ def test_a_killed_run_takes_up_its_key_and_ends_as_an_uninterrupted_one(
     other = weights(trained(secret, workspace))
     assert not any(torch.equal(value, whole[name]) for name, value in other.items()), "the same spec, another key"
     assert read_privacy(work).training not in (training, None), "and the run says so"
+
+
+def test_a_secret_run_trained_again_names_the_version_of_its_own_weights(
+    workspace: Workspace, secret: RunSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for version in ("0.0.8", "0.0.9"):
+        monkeypatch.setattr(versions, "versions", lambda packages, now=version: {"PHI Leak Lab": now})
+        work = trained(secret, workspace)
+        found.append((read_privacy(work).training, read_trained_by(work)))
+        workspace.discard(work)
+    assert [by for _, by in found] == [[{"PHI Leak Lab": "0.0.8"}], [{"PHI Leak Lab": "0.0.9"}]]
+    assert found[0][0] != found[1][0], "the same id, other weights"
 
 
 @pytest.mark.parametrize("harm", ["gone", "cut"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 import torch
 
+from core.common import versions
 from core.spec import PrivacySpec, TrainingSpec
 from core.training import checkpoint, trainer
 from core.training.accounting.gaussian import epsilon
@@ -213,6 +215,28 @@ def test_a_killed_run_goes_on_to_the_same_weights_and_epsilon(
     assert steps[-1].tokens == whole_steps[-1].tokens
     finished, _ = trained(kind, training, privacy, checkpoint=tmp_path)  # killed after the last step: nothing to do
     assert same(whole, finished)
+
+
+def test_a_training_names_every_version_that_made_steps_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another version resumes; one that finds the last step done adds nothing; older checkpoints name none."""
+    by = [{"PHI Leak Lab": "0.0.8"}, {"PHI Leak Lab": "0.0.9"}, {"PHI Leak Lab": "0.1.0"}]
+
+    def die(event: StepEvent) -> None:
+        if event.step == 6:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(versions, "versions", lambda packages: by[0])
+    with pytest.raises(KeyboardInterrupt):
+        trained("gpt2", spec(), on_step=die, checkpoint=tmp_path / "a")
+    tensors, state = checkpoint.read(tmp_path / "a")
+    checkpoint.write(tmp_path / "old", tensors, {key: value for key, value in state.items() if key != "versions"})
+    _, same_version = trained("gpt2", spec(), checkpoint=shutil.copytree(tmp_path / "a", tmp_path / "b"))
+    assert same_version.versions == by[:1]
+    monkeypatch.setattr(versions, "versions", lambda packages: by[1])
+    assert trained("gpt2", spec(), checkpoint=tmp_path / "a")[1].versions == by[:2]
+    assert trained("gpt2", spec(), checkpoint=tmp_path / "old")[1].versions == [{}, by[1]]
+    monkeypatch.setattr(versions, "versions", lambda packages: by[2])
+    assert trained("gpt2", spec(), checkpoint=tmp_path / "a")[1].versions == by[:2]
 
 
 def test_a_checkpoint_of_other_settings_or_a_damaged_one_is_refused(tmp_path: Path) -> None:

@@ -1,16 +1,10 @@
-"""The commands that reproduce the runs of a report, and the versions with which it was made."""
+"""The commands that reproduce the runs of a report."""
 
 from __future__ import annotations
 
-import platform
-import sys
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 
 from core.attacks.membership.shadow_models import USUAL
-from core.common.program import INSTALLED, PROGRAM
 from core.evaluation.guarantee.step_audit import stored_proofs
 from core.evaluation.sweep.limits import Limits
 from core.runs.audits import StoredAudit
@@ -28,9 +22,6 @@ from core.spec import (
     recipe,
 )
 from core.spec.recipes import USUAL_MASKS
-
-PACKAGES = ("torch", "transformers", "opacus", "numpy", "pandas", "scipy", "duckdb", "streamlit")
-
 
 # Settings of a training for which `python -m core train` has options.
 OPTIONS = ("epochs", "batch_size", "learning_rate", "seed", "mask_share", "masks", "clip_norm")
@@ -224,22 +215,3 @@ def _cohort_file(corpus: CorpusSpec) -> list[str]:
 def _quoted(text: str) -> str:
     """Quote for a POSIX shell."""
     return "'" + text.replace("'", "'\\''") + "'"
-
-
-@cache
-def program_version() -> str:
-    """The version of this program; a run does not record by which version it was trained."""
-    if INSTALLED:
-        return version("phi-leak-lab")
-    return str(tomllib.loads((PROGRAM / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
-
-
-def versions() -> dict[str, str]:
-    """The program, Python and the packages that affect numbers, as installed here; others are left out."""
-    found = {"PHI Leak Lab": program_version(), "Python": platform.python_version(), "platform": sys.platform}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found

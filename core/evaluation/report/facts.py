@@ -17,10 +17,11 @@ from typing import Any
 
 import pandas as pd
 
+from core.common.versions import versions
 from core.corpus.tables import Corpus, notes_by_patient
 from core.corpus.transforms.defences import defended
 from core.evaluation.guarantee.odds import mechanism_accuracy
-from core.evaluation.report.commands import audit_command, report_commands, versions
+from core.evaluation.report.commands import audit_command, report_commands
 from core.evaluation.report.crosswalk.cells import Evidence
 from core.evaluation.report.crosswalk.tables import frame, frameworks
 from core.evaluation.report.csv_export import spreadsheet_csv
@@ -64,7 +65,7 @@ from core.runs.ledger.entries import Ledger, Release, entry_of
 from core.runs.run import Run
 from core.runs.store import Workspace
 
-SCHEMA = "phi-leak-lab/report/3"  # of the JSON: report.schema.json beside this file
+SCHEMA = "phi-leak-lab/report/4"  # of the JSON: report.schema.json beside this file
 Rarity = tuple[pd.DataFrame, pd.DataFrame, dict[str, list[str]]]  # tables of buckets and trends, and their sentences
 
 
@@ -264,6 +265,7 @@ def build(
                 decided=decision is not None and decision != Decision(),
             ),
             "versions": versions(),
+            "trained_by": {run.id: run.trained_by for run in runs if not run.spec.is_base},
             "specs": {run.id: run.spec.model_dump(mode="json") for run in runs},
         }
     )

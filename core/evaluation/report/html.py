@@ -148,6 +148,7 @@ _templates.globals |= {
     "access": ACCESS,
     "label_rows": label.rows,
     "label_essentials": label.essentials,
+    "trained_text": label.trained_text,
     "inf": math.inf,
     "reproducible": formatting.REPRODUCIBLE,
     "caution": CAUTION,

@@ -8,11 +8,11 @@ from typing import Any
 import pandas as pd
 
 from core.runs.integrity.checksums import Checksums, sha256
-from core.runs.run import PRIVACY_FILE, SPEC_FILE, VOCABULARY_FILE, Run
+from core.runs.run import PRIVACY_FILE, SPEC_FILE, TRAINED_BY_FILE, VOCABULARY_FILE, Run
 from core.runs.store import Workspace
 
 WEIGHTS = "model/model.safetensors"
-OF_A_RUN = (WEIGHTS, SPEC_FILE, PRIVACY_FILE, VOCABULARY_FILE)
+OF_A_RUN = (WEIGHTS, SPEC_FILE, PRIVACY_FILE, VOCABULARY_FILE, TRAINED_BY_FILE)
 OF_A_COHORT = ("patients.parquet", "notes.parquet", "canaries.parquet", "diagnoses.parquet")
 COLUMNS = ("run", "file", "sha256", "recorded")
 

@@ -6,14 +6,14 @@ The fields follow NIST SP 800-226 and tier 3 of the OpenDP registry of deploymen
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from core.common.formatting import delta_text, promised_text
+from core.common.versions import program_version, versions_text
 from core.evaluation.guarantee.consequences import DRAWN, SHOWN
-from core.evaluation.report.commands import program_version
 from core.evaluation.report.glance import OF_A_KEY, OF_A_SEED, ONE_TRAINING, Subject
 from core.runs.facts import DEDUPLICATED, FLOATING_POINT, LIMITS, SPEAKS_OF, guarantee, neighbours
 from core.training.accounting.mechanism import Mechanism
@@ -69,12 +69,20 @@ def label(subject: Subject) -> dict[str, Any]:
         ),
         "accountant": ACCOUNTANTS[held["accountant"]] if choice is None else OF_A_CHOICE,
         "implementation": (
-            f"PHI Leak Lab {program_version()}, its own clipping, noise and numerical accounting "
-            "(docs/methods/training.md, accounting.md); the run does not record the version that trained it"
+            "PHI Leak Lab, its own clipping, noise and numerical accounting (docs/methods/training.md, accounting.md); "
+            f"{trained_text(run.trained_by)}; this report is by PHI Leak Lab {program_version()}"
         ),
         "noise": OF_A_KEY if subject.protected else OF_A_SEED,
         "not_protected": not_protected,
     }
+
+
+def trained_text(trained_by: Sequence[Mapping[str, str]] | None) -> str:
+    """The versions that trained a run (`Run.trained_by`) in words, without a capital and a full stop."""
+    if trained_by is None:
+        return "the version that trained it was not recorded"
+    turns = [versions_text(one) or "a version that was not recorded" for one in trained_by]
+    return f"trained by {', then by '.join(turns)}"
 
 
 def _curve(mechanism: Mechanism) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import streamlit as st
 
+from core.common.versions import versions_text
 from core.evaluation.wording import at_most_text, guaranteed_text
 from pages.parts.common.data_table import csv_button
 from pages.parts.common.phi_text import literal
@@ -56,7 +57,17 @@ def show(made: Report) -> None:
     with st.expander("Limits, commands and versions"):
         st.markdown("\n".join(f"- {sentence}" for sentence in (*made.facts["limits"], *made.facts["not_attacked"])))
         st.code("\n".join(made.facts["commands"]), language=None, wrap_lines=True)
-        st.caption("; ".join(f"{name} {number}" for name, number in made.facts["versions"].items()))
+        _versions(made)
+
+
+def _versions(made: Report) -> None:
+    """The versions that made the report, and those that trained each model."""
+    from core.evaluation.report.label import trained_text
+
+    lines = [f"This report: {versions_text(made.facts['versions'])}"]
+    lines += [f"{made.facts['names'][run]}: {trained_text(found)}" for run, found in made.facts["trained_by"].items()]
+    for line in lines:
+        st.caption(literal(line, 2_000))
 
 
 def _label(made: Report) -> None:
