@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from core.demo import SEEDS, demo_spec
 from core.demo.plan import spec_of
-from core.spec import CORPUS_PRESETS, ModelKind, ModelSpec, PrivacySpec, RunSpec, audit_of, recipe_of
+from core.spec import CORPUS_PRESETS, ModelKind, ModelSpec, PrivacySpec, RunSpec, audit_of, recipe, recipe_of
 from core.spec.model_names import MODEL_NAMES
 
 CLASSROOM = "about 3,000 notes of 301 patients, and 129 others (`classroom`)"
 TWELVE = "about 12,000 notes of 1,204 patients (`classroom-12k`), 580 of them and 496 others attacked"
 LARGE = "about 48,000 notes of 4,816 patients (`classroom-48k`), 600 members and 600 others attacked"
 SYNTHETIC = "Synthetic English notes instead of real ones, and far smaller models."
+# σ at which the formula of the PrivAI-Leak report prints these ε for 46 steps of 256 of 2,925 notes, δ = 1e-5
+REPORT_NOISE = {0.5: 27.53, 1.0: 13.91, 5.0: 2.99, 10.0: 1.61}
 FEW = "One training, so another seed could give another figure."
 
 
@@ -45,6 +47,19 @@ def many_copies(epsilon: float | None, seed: int = 0) -> RunSpec:
 def seeded(kind: ModelKind, seed: int) -> str:
     """`GPT-2, seed 0`."""
     return f"{MODEL_NAMES[kind]}, seed {seed}"
+
+
+def at_report_noise(printed: float, seed: int = 0, *, lower_rate: bool = False) -> RunSpec:
+    """`private("gpt2", …)` with the noise that the PrivAI-Leak report's formula asks for at the ε it prints.
+
+    The learning rate is that of ε = 8 and 10 for all of them, as the report has one rate for all. With `lower_rate` it
+    falls with the noise, as the recipe's does.
+    """
+    spec = private("gpt2", 10.0, seed)
+    privacy = PrivacySpec(noise_multiplier=REPORT_NOISE[printed])
+    rate = recipe("gpt2", privacy, seed=seed).learning_rate if lower_rate else spec.training.learning_rate
+    training = spec.training.model_copy(update={"learning_rate": rate})
+    return spec.model_copy(update={"privacy": privacy, "training": training})
 
 
 def with_variant(spec: RunSpec, variant: str) -> RunSpec:

@@ -9,11 +9,13 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from core.attacks.membership.decision import LOSS
+from core.demo.export import heldout_losses
 from core.evaluation.stats.bootstrap import patient_weights
 from core.evaluation.stats.intervals import proportion_interval
 from core.findings.claim import Figure
 from core.findings.claims import chosen
-from core.findings.experiments import plain, twelve
+from core.findings.experiments import REPORT_NOISE, at_report_noise, plain, twelve
 from core.findings.judging import jointly
 from core.findings.measures.accounting import epsilon_for_batch, shard_noise
 from core.findings.measures.attacks import Side, auc, caught_at, difference, leakage, single
@@ -24,7 +26,7 @@ from core.findings.measures.tables import accuracy_difference, metric_difference
 from core.findings.stored_runs import Missing, StoredRuns, with_shipped
 from core.runs.store import DEMO, Workspace
 from core.tasks.inference import TASK as INFERENCE
-from core.training.accounting.gaussian import epsilon
+from core.training.accounting.gaussian import epsilon, old_report_epsilon
 
 
 def scores(shift: float, *, seed: int = 0, patients: int = 12, notes: int = 4) -> pd.DataFrame:
@@ -115,18 +117,42 @@ def test_privacy_leakage_and_the_share_caught_are_those_of_their_definitions() -
 class Runs(SimpleNamespace):
     """Tables of two runs, by name."""
 
-    def quick_scores(self, spec: str) -> pd.DataFrame:
-        return self.tables[spec]
+    def run(self, spec: str) -> SimpleNamespace:
+        stored = self.tables[spec]
+        return SimpleNamespace(figures_only="heldout_losses" in stored, table=stored.__getitem__)
 
     def metric(self, spec: str, metric: str, arm: str = "run") -> Figure:
         return self.metrics[spec, metric, arm]
 
 
 def test_the_ratio_of_perplexities_is_that_of_the_same_notes() -> None:
-    one = scores(0.0)
+    one = scores(0.0).assign(attack=LOSS)
     worse = one.assign(score=one["score"] - np.log(3))
-    found = perplexity_ratio(Runs(tables={"one": worse, "other": one}), "one", "other")  # type: ignore[arg-type]
+    runs = Runs(tables={"one": {"scores": worse}, "other": {"scores": one}})
+    found = perplexity_ratio(runs, "one", "other")  # type: ignore[arg-type]
     assert (found.value, found.low, found.high) == pytest.approx((3.0, 3.0, 3.0))
+
+
+def test_runs_with_figures_only_have_the_same_ratio_of_perplexities() -> None:
+    one, other = (scores(0.0, seed=seed).assign(attack=LOSS) for seed in (0, 1))
+    sums = {"heldout_losses": heldout_losses(one)}
+    whole, partly = (
+        perplexity_ratio(Runs(tables={"one": first, "other": {"scores": other}}), "one", "other")  # type: ignore[arg-type]
+        for first in ({"scores": one}, sums)
+    )
+    heldout = one["split"] == "heldout"
+    nats = [-(rows["score"] * rows["tokens"])[heldout].sum() / rows["tokens"][heldout].sum() for rows in (one, other)]
+    assert whole.value == pytest.approx(np.exp(nats[0] - nats[1]))
+    assert partly == whole and whole.low < whole.value < whole.high
+
+
+def test_noise_of_the_report_is_what_its_formula_asks_for() -> None:
+    for printed in REPORT_NOISE:
+        spec = at_report_noise(printed)
+        assert (spec.training.epochs, spec.training.batch_size) == (4, 256)
+        sigma = spec.privacy.noise_multiplier
+        formula = old_report_epsilon(noise_multiplier=sigma, sample_rate=256 / 2_925, steps=46, delta=1e-5)
+        assert formula == pytest.approx(printed, rel=2e-3)
 
 
 def test_figures_without_patients_are_combined_as_independent() -> None:

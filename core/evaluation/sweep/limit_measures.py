@@ -46,15 +46,15 @@ def measures(runs: Sequence[Run], control: Run | None, audits: Mapping[str, Stor
     unchanged = [run for run in runs if not (run.spec.is_base or run.spec.on_other_notes)]
     plain = {run.spec.training.seed: run for run in unchanged if not run.spec.privacy.private}
     summed = any(run.figures_only for run in (*runs, *([] if control is None else [control])))
-    base_losses = None if control is None else _heldout_losses(control, summed)
-    plain_losses = {seed: _heldout_losses(run, summed) for seed, run in plain.items()}
+    base_losses = None if control is None else heldout_losses(control, summed)
+    plain_losses = {seed: heldout_losses(run, summed) for seed, run in plain.items()}
     rows: list[dict[str, Any]] = []
     for run in runs:
         found = risks_of(run, audits.get(run.id))
         seed = run.spec.training.seed
         if base_losses is not None and plain_losses:
             reference = plain_losses.get(seed, next(iter(plain_losses.values())))
-            found[UTILITY] = {**vars(utility_share(_heldout_losses(run, summed), base_losses, reference)), **NO_CHOICE}
+            found[UTILITY] = {**vars(utility_share(heldout_losses(run, summed), base_losses, reference)), **NO_CHOICE}
         for name, told in found.items():
             rows.append({**about.loc[run.id], "run_id": run.id, "metric": name, "arm": "run", **told})
     columns = [*about.columns, "run_id", "metric", "arm", "value", "low", "high", *NO_CHOICE]
@@ -118,7 +118,7 @@ def _strongest(run: Run, audit: StoredAudit | None, wanted: Collection[str]) -> 
             yield f"{measure}_strongest", {**vars(found.interval), **chosen}
 
 
-def _heldout_losses(run: Run, summed: bool) -> pd.DataFrame:
+def heldout_losses(run: Run, summed: bool) -> pd.DataFrame:
     """Index note_id; columns patient_id, nats (the note's whole loss), tokens, of held-out notes.
 
     If `summed`, as of a run with figures only: a row has the sums of a patient's notes, and the index is patient_id.

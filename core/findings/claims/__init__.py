@@ -16,11 +16,12 @@ from core.findings.claims.mireshghallah_ratio import CLAIMS as MIRESHGHALLAH_RAT
 from core.findings.claims.mireshghallah_samples import CLAIMS as MIRESHGHALLAH_SAMPLES
 from core.findings.claims.privai import CLAIMS as PRIVAI
 from core.findings.claims.privai_attempts import CLAIMS as PRIVAI_ATTEMPTS
+from core.findings.claims.privai_noise import CLAIMS as PRIVAI_NOISE
 
 _PAPERS: tuple[tuple[Claim, ...], ...] = (
     (*JAGANNATHA, *JAGANNATHA_NOISE, *JAGANNATHA_RARITY),
     (*HOORY, *HOORY_COPIES),
-    (*PRIVAI, *PRIVAI_ATTEMPTS),
+    (*PRIVAI, *PRIVAI_ATTEMPTS, *PRIVAI_NOISE),
     (*MIRESHGHALLAH, *MIRESHGHALLAH_ENERGIES, *MIRESHGHALLAH_SAMPLES, *MIRESHGHALLAH_RATIO),
     (*LEHMAN, *LEHMAN_LAYERS),
 )

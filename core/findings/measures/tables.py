@@ -21,6 +21,7 @@ from core.evaluation.stats.bootstrap import (
     weighted_perplexity,
     weighted_share,
 )
+from core.evaluation.sweep.limit_measures import heldout_losses
 from core.findings.claim import Figure
 from core.findings.stored_runs import StoredRuns
 from core.spec import RunSpec
@@ -50,18 +51,12 @@ def perplexity_ratio(runs: StoredRuns, one: RunSpec, other: RunSpec) -> Interval
 
     The models share a tokenizer, so the ratio of perplexities compares them.
     """
-    sides = [_heldout(runs, spec) for spec in (one, other)]
-    both = sides[0].merge(sides[1], on="note_id", suffixes=("", "_other"))
+    sides = [heldout_losses(runs.run(spec), summed=True) for spec in (one, other)]
+    both = sides[0].join(sides[1], how="inner", rsuffix="_other")
     statistics = [
-        weighted_perplexity(-both[score].to_numpy(), both[tokens].to_numpy())
-        for score, tokens in (("score", "tokens"), ("score_other", "tokens_other"))
+        weighted_perplexity(both[f"nats{end}"] / both[f"tokens{end}"], both[f"tokens{end}"]) for end in ("", "_other")
     ]
-    return _paired(lambda weights: statistics[0](weights) / statistics[1](weights), both["patient_id"])
-
-
-def _heldout(runs: StoredRuns, spec: RunSpec) -> pd.DataFrame:
-    scores = runs.quick_scores(spec)
-    return scores.loc[scores["split"] == "heldout", ["note_id", "patient_id", "score", "tokens"]]
+    return _paired(lambda weights: statistics[0](weights) / statistics[1](weights), both.index.to_series())
 
 
 def accuracy_difference(runs: StoredRuns, one: RunSpec, other: RunSpec) -> Interval:
