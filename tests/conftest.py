@@ -18,8 +18,11 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test reaches out
 
 os.environ["PHILAB_SHIPPED"] = os.devnull  # pages are tested with runs that the tests make, not with the shipped ones
 
+import functools
+import importlib
 import shutil
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -73,6 +76,19 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
         return shutil.copytree(original, tmp_path_factory.mktemp(name) / "data")
 
     return copy
+
+
+@pytest.fixture(scope="session", autouse=True)
+def components_looked_for_once() -> Iterator[None]:
+    """Streamlit's `AppTest` reads the metadata of every installed package for each app that is opened: 0.2 s of CPU.
+
+    Packages do not change while tests run, so one look is enough. Streamlit is patched only where tests imported it.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if "streamlit" in sys.modules:
+            scanner = importlib.import_module("streamlit.components.v2.manifest_scanner")
+            patch.setattr(scanner, "scan_component_manifests", functools.cache(scanner.scan_component_manifests))
+        yield
 
 
 @pytest.fixture(scope="session")

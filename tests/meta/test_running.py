@@ -1,10 +1,13 @@
-"""Which tests `make check` runs: a new test is among them unless a rule says otherwise."""
+"""Which tests `make check` runs: a new test is among them unless a rule says otherwise. What all tests share."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from pathlib import Path
+
+from streamlit.components.v2 import manifest_scanner
+from streamlit.testing.v1 import AppTest
 
 from tests.meta.test_makefile import commands
 
@@ -43,3 +46,15 @@ def test_a_test_is_quick_unless_it_is_marked_or_needs_a_browser_or_a_trained_run
 def test_check_leaves_out_the_slow_tests_and_nothing_else_does() -> None:
     assert '-m "not slow"' in commands("check")
     assert "not slow" not in commands("test") and "not slow" not in commands("coverage")
+
+
+def test_two_apps_look_for_installed_components_at_most_once() -> None:
+    def page() -> None:
+        import streamlit as st
+
+        st.write("a page")
+
+    for _ in range(2):
+        assert AppTest.from_function(page).run().markdown[0].value == "a page"
+    assert manifest_scanner.scan_component_manifests.cache_info().misses == 1
+    assert manifest_scanner.scan_component_manifests.cache_info().hits >= 1
