@@ -8,11 +8,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench.faults import kills
-from bench.faults._stages import STAGES, Stage
+from bench.faults._stages import Stage
 from bench.faults.kills import Found, Reference, killed
 
 pytestmark = pytest.mark.slow
@@ -24,27 +25,49 @@ def whole(found: Found) -> None:
     assert (found.half_written, found.failed, found.differs, found.endings) == ([], [], [], 1)
 
 
-@pytest.mark.parametrize("name", ["cohort", "training, attacks, publishing", "audit", "ledger", "import", "upload"])
-def test_what_was_killed_is_done_to_its_end_once_and_as_if_nothing_had_happened(tmp_path: Path, name: str) -> None:
-    """In a process of its own: this one has threads, which a fork does not copy."""
-    stage = next(one for one in STAGES if one.name == name)
-    found = in_a_fresh_process(tmp_path, stage)
-    whole(found)
-    assert found.kills >= 2
+STAGES = ("cohort", "training, attacks, publishing", "audit", "ledger", "import", "upload")
+COURSE = f"""
+import json, sys, traceback
+from dataclasses import asdict
+from pathlib import Path
+from bench.faults import kills
+from tests.bench.faults.small_stages import small_stages
+
+place, smoke, told = Path(sys.argv[1]), Path(sys.argv[2]), {{}}
+kills._import_program()
+for at, (name, stage) in enumerate(small_stages(smoke).items()):
+    found = kills.Found()
+    try:
+        known = kills.reference(stage, place / f"known-{{at}}")
+        kills.killed(stage, known, place / f"store-{{at}}", {MOMENTS!r}, found)
+        told[name] = asdict(found)
+    except Exception:
+        told[name] = traceback.format_exc()
+print(json.dumps(told))
+"""
 
 
-def in_a_fresh_process(folder: Path, stage: Stage) -> Found:
-    code = (
-        "import json, sys; from pathlib import Path; from dataclasses import asdict; from bench.faults import kills\n"
-        "stage = next(one for one in kills.STAGES if one.name == sys.argv[2]); found = kills.Found()\n"
-        "kills._import_program(); known = kills.reference(stage, Path(sys.argv[1]) / 'known')\n"
-        "kills.killed(stage, known, Path(sys.argv[1]) / 'store', json.loads(sys.argv[3]), found)\n"
-        "print(json.dumps(asdict(found)))"
-    )
-    command = [sys.executable, "-c", code, str(folder), stage.name, json.dumps(MOMENTS)]
+@pytest.fixture(scope="module")
+def killed_stages(smoke_workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What came of every stage, in a process of its own: this one has threads, which a fork does not copy.
+
+    One process does all stages, in forks: it imports the program once, and computes nothing itself.
+    """
+    command = [sys.executable, "-c", COURSE, str(tmp_path_factory.mktemp("kills")), str(smoke_workspace)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)  # noqa: S603
     assert done.returncode == 0, done.stderr[-2000:]
-    return Found(**json.loads(done.stdout.splitlines()[-1]))
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.timeout(3_600)  # the first of them waits for all stages
+@pytest.mark.parametrize("name", STAGES)
+def test_what_was_killed_is_done_to_its_end_once_and_as_if_nothing_had_happened(
+    killed_stages: dict[str, Any], name: str
+) -> None:
+    assert isinstance(killed_stages[name], dict), killed_stages[name]
+    found = Found(**killed_stages[name])
+    whole(found)
+    assert found.kills >= 2
 
 
 def test_the_moments_are_those_that_were_asked_for(tmp_path: Path) -> None:

@@ -1,0 +1,37 @@
+"""The stages of `python -m core bench kills` with the trained run of the tests, and with less to train.
+
+Only for a process of its own: it changes what the stages work on.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from bench.faults import _stages
+from bench.faults._stages import Stage
+from core.runs.store import Workspace
+from core.spec import AuditSpec
+from core.tasks import utility
+
+
+def small_stages(smoke: Path) -> dict[str, Stage]:
+    """Each stage by its name.
+
+    An audit and a release are of the run without privacy in `smoke`, a copy of `smoke_workspace`: no stage trains a run
+    for it. The one that trains keeps its control, its vocabulary with privacy, its attacks and its utility, each on few
+    texts.
+    """
+    runs = [run for run in Workspace(smoke, shared=()).runs() if not run.spec.is_base and not run.spec.privacy.private]
+    (_stages.PLAIN,) = (run.spec for run in runs)
+    few = AuditSpec(samples_per_prompt=1, new_tokens=4, mask_draws=1, bootstrap=10)
+    _stages.SPEC = _stages.SPEC.model_copy(update={"audit": few})
+    utility.LABELLED_CLAIMS, utility.JUDGED_CLAIMS = 12, 12
+    utility.LABELLED_NOTES, utility.JUDGED_NOTES = 24, 24
+
+    def copied(root: Path) -> None:
+        shutil.copytree(smoke, root)
+
+    plain = _stages._train_plain
+    return {one.name: replace(one, before=copied) if one.before is plain else one for one in _stages.STAGES}
