@@ -55,7 +55,7 @@ def _leaks(runs: StoredRuns) -> list[Figure]:
 
 CLAIMS: tuple[Claim, ...] = (
     Claim(
-        id="P-c18",
+        id="P-c20",
         title="The noise of its ε = 0.5 destroys the model",
         says="P-c4 with the report's own noise: at what it prints as ε = 0.5, perplexity is thousands of times that of "
         "the model without privacy.",
@@ -71,7 +71,7 @@ CLAIMS: tuple[Claim, ...] = (
         page="tradeoff",
     ),
     Claim(
-        id="P-c19",
+        id="P-c21",
         title="The noise of its ε = 10 makes perplexity twenty times as high",
         says="P-c10 with the report's own noise: at what it prints as ε = 10, perplexity is twenty times that of the "
         "model without privacy.",
@@ -91,9 +91,9 @@ CLAIMS: tuple[Claim, ...] = (
         page="tradeoff",
     ),
     Claim(
-        id="P-c20",
+        id="P-c22",
         title="That loss is the noise's, whatever the learning rate",
-        says="An experiment of ours that explains P-c18: with a learning rate that falls with the noise, the model is "
+        says="An experiment of ours that explains P-c20: with a learning rate that falls with the noise, the model is "
         "destroyed all the same.",
         figure="one rate for every ε",
         place="§6.2.2",
@@ -110,7 +110,7 @@ CLAIMS: tuple[Claim, ...] = (
         page="tradeoff",
     ),
     Claim(
-        id="P-c21",
+        id="P-c23",
         title="With its noise nearly all leaks are gone",
         says="P-c3 with the report's own noise: at none of the four ε that it prints does a model leak more than a "
         "tenth of what the model without privacy leaks.",
