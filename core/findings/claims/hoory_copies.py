@@ -7,7 +7,7 @@ from core.demo import SEEDS
 from core.findings.claim import Claim, Figure
 from core.findings.claims.hoory import MANY, MOST_COPIES, NO_SECRET, OFTEN
 from core.findings.experiments import SYNTHETIC, many_copies, seeded
-from core.findings.measures.canaries import copies_apart, exposure_difference
+from core.findings.measures.canaries import copies_apart, exposure_difference, losses_apart, pooled_exposure_difference
 from core.findings.measures.tables import labelled
 from core.findings.needs import Need
 from core.findings.rules import Above, Below
@@ -43,6 +43,23 @@ def _forms(runs: StoredRuns) -> list[Figure]:
     return found
 
 
+def _losses(runs: StoredRuns) -> list[Figure]:
+    found = []
+    for seed in SEEDS:
+        fall, canaries = losses_apart(runs, many_copies(None, seed), MOST_COPIES, 1)
+        found.append(labelled(seeded("gpt2", seed), fall, units=canaries))
+    return found
+
+
+def _pooled_forms(runs: StoredRuns) -> list[Figure]:
+    pairs = [(many_copies(8.0, seed), many_copies(None, seed)) for seed in SEEDS]
+    found = []
+    for form in FORMS:
+        difference, canaries = pooled_exposure_difference(runs, pairs, form=form, least=OFTEN)
+        found.append(labelled(f"{form}, GPT-2, {len(SEEDS)} seeds", difference, units=canaries))
+    return found
+
+
 CLAIMS = (
     Claim(
         id="H-c13",
@@ -62,8 +79,9 @@ CLAIMS = (
         f"(docs/methods/exposure.md), so little was left to grow. {SYNTHETIC}",
         why={
             "cannot tell": "Without privacy a single copy is enough: nearly every planted canary ranks first "
-            "among all candidates, whatever its number of copies, so nothing is left to grow. "
-            "Equal ranks of 5 to 7 canaries still leave wide intervals."
+            "among all candidates, whatever its number of copies, so its rank has nothing left to grow. "
+            "Equal ranks of 5 to 7 canaries still leave wide intervals. The loss, which has no such end, still falls "
+            "with the copies (H-c16)."
         },
         page="canaries",
     ),
@@ -110,9 +128,46 @@ CLAIMS = (
         f"forms was known (H-c12), by form it was not. {SYNTHETIC}",
         why={
             "cannot tell": "Every mean is 2 to 4 bits lower with DP, but 4 to 9 canaries of a form are too few: "
-            "one interval of nine excludes 0. Canaries of 64 copies rank first with and without "
-            "DP."
+            "one interval of nine excludes 0. With the canaries of three hospitals together it holds (H-c17). Canaries "
+            "of 64 copies rank first with and without DP."
         },
+        page="canaries",
+    ),
+    Claim(
+        id="H-c16",
+        title="Without DP, a canary's loss falls up to 64 copies",
+        says="Without DP, the more often a secret is in the notes, the better the model knows it. H-c13 asks this by "
+        "rank, which ends at the first one; this is an experiment of ours by the loss, which does not end.",
+        figure="red curves rise with the number of occurrences (exposure)",
+        place="§5.2, figure 2",
+        quantity=f"mean loss of canaries planted {MOST_COPIES} times − planted once, without privacy, in nats a canary",
+        unit="number",
+        measure=_losses,
+        rule=Below(),
+        needs=_WITHOUT,
+        sizes=MANY,
+        differs=f"The loss of the planted canary instead of its exposure, and {MOST_COPIES} copies instead of up to "
+        "100,000, all three forms together. The three means were known when this rule was written, their intervals "
+        f"were not. The two groups are different canaries, and differ a little in their forms. {SYNTHETIC}",
+        page="canaries",
+    ),
+    Claim(
+        id="H-c17",
+        title="DP hides repeated secrets of every form (three hospitals together)",
+        says="The same question as H-c15, with the canaries of the three hospitals together, so that each form has "
+        "more of them.",
+        figure="black curves below the red ones for HS, HSH and HHSHH",
+        place="§5.2, figure 2",
+        quantity=f"mean exposure of canaries of a form planted {OFTEN} to {MOST_COPIES} times: at ε = 8 − without "
+        "privacy, in bits",
+        unit="number",
+        measure=_pooled_forms,
+        rule=Below(),
+        needs=(*_WITH_DP, *_WITHOUT),
+        sizes=MANY,
+        differs=f"ε = 8 instead of 0.58, and {MOST_COPIES} copies instead of up to 100,000. Canaries of three "
+        "trainings count as independent. The figures were known when this rule was written: H-c15 had each seed's by "
+        f"form, and the pooled means had been computed. {SYNTHETIC}",
         page="canaries",
     ),
 )

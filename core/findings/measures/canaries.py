@@ -1,15 +1,17 @@
-"""Exposure of planted canaries by their form (Hoory 2021, §5.2)."""
+"""Exposure and loss of planted canaries by their form and number of copies (Hoory 2021, §5.2)."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 
 from core.corpus.canary_forms import FORMS
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.boundary_intervals import bits_interval, mean_within
-from core.evaluation.stats.intervals import difference
+from core.evaluation.stats.intervals import difference, mean_interval
 from core.findings.stored_runs import Missing, StoredRuns
 from core.spec import RunSpec
 
@@ -32,17 +34,33 @@ def exposure_difference(
     Raises:
         Missing: No such canary was planted.
     """
-    sides = [_sentences(runs, spec) for spec in (one, other)]
-    for at, rows in enumerate(sides):
-        chosen = rows["inserted"] & (rows["insertions"] >= least)
-        if form is not None:
-            chosen &= rows["form"] == form
-        sides[at] = rows[chosen].set_index("canary_id")
-    paired = (sides[0]["exposure"] - sides[1]["exposure"]).dropna()
-    if paired.empty:
+    return pooled_exposure_difference(runs, [(one, other)], form=form, least=least)
+
+
+def pooled_exposure_difference(
+    runs: StoredRuns, pairs: Sequence[tuple[RunSpec, RunSpec]], *, form: str | None = None, least: int = 1
+) -> tuple[Interval, int]:
+    """`exposure_difference` over the canaries of several pairs of runs together, each pair on canaries of its own.
+
+    Raises:
+        Missing: In no pair was such a canary planted.
+    """
+    apart, most = [], 0.0
+    for pair in pairs:
+        sides = [_planted(_sentences(runs, spec), form, least) for spec in pair]
+        apart.append((sides[0]["exposure"] - sides[1]["exposure"]).dropna().to_numpy())
+        most = max(most, *(_most(side) for side in sides if len(side)), 0.0)
+    paired = np.concatenate(apart)
+    if not len(paired):
         raise Missing(f"no canary {'' if form is None else f'of the form {form} '}was planted {least} times or more")
-    most = max(_most(side) for side in sides)
-    return mean_within(paired.to_numpy(), -most, most), len(paired)
+    return mean_within(paired.tolist(), -most, most), len(paired)
+
+
+def _planted(rows: pd.DataFrame, form: str | None, least: int) -> pd.DataFrame:
+    chosen = rows["inserted"] & (rows["insertions"] >= least)
+    if form is not None:
+        chosen &= rows["form"] == form
+    return rows[chosen].set_index("canary_id")
 
 
 def planted_minus_left_out(runs: StoredRuns, spec: RunSpec, copies: int) -> tuple[Interval, int]:
@@ -69,11 +87,30 @@ def copies_apart(runs: StoredRuns, spec: RunSpec, many: int, few: int) -> tuple[
     Raises:
         Missing: No canary was planted so often.
     """
+    often, seldom = _by_copies(runs, spec, many, few)
+    return _means_apart(often, seldom), min(len(often), len(seldom))
+
+
+def losses_apart(runs: StoredRuns, spec: RunSpec, many: int, few: int) -> tuple[Interval, int]:
+    """Mean loss of the canaries planted `many` times − that of those planted `few` times, in nats a canary.
+
+    Ranks end at the first one, losses do not. Each mean has Student's interval, and they are combined as independent
+    ones. The second value is the number of canaries in the smaller of the two groups.
+
+    Raises:
+        Missing: No canary was planted so often.
+    """
+    sides = _by_copies(runs, spec, many, few)
+    means = (Interval(*mean_interval(side["loss"].to_numpy())) for side in sides)
+    return difference(*means), min(map(len, sides))
+
+
+def _by_copies(runs: StoredRuns, spec: RunSpec, many: int, few: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     rows = _sentences(runs, spec)
     often, seldom = (rows[rows["inserted"] & (rows["insertions"] == copies)] for copies in (many, few))
     if often.empty or seldom.empty:
         raise Missing(f"no canary was planted {many} times, or none {few} times")
-    return _means_apart(often, seldom), min(len(often), len(seldom))
+    return often, seldom
 
 
 def _means_apart(one: pd.DataFrame, other: pd.DataFrame) -> Interval:
