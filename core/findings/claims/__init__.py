@@ -1,8 +1,8 @@
-"""The claims, a file or two a paper, and all of them in the order of the papers and of their numbers."""
+"""The claims, a few files a paper and one for several, in the order of the papers and of their numbers."""
 
 from __future__ import annotations
 
-from core.findings.claim import Claim
+from core.findings.claim import PAPERS, Claim
 from core.findings.claims.hoory import CLAIMS as HOORY
 from core.findings.claims.hoory_copies import CLAIMS as HOORY_COPIES
 from core.findings.claims.jagannatha import CLAIMS as JAGANNATHA
@@ -17,17 +17,25 @@ from core.findings.claims.mireshghallah_samples import CLAIMS as MIRESHGHALLAH_S
 from core.findings.claims.privai import CLAIMS as PRIVAI
 from core.findings.claims.privai_attempts import CLAIMS as PRIVAI_ATTEMPTS
 from core.findings.claims.privai_noise import CLAIMS as PRIVAI_NOISE
+from core.findings.claims.twelve import CLAIMS as TWELVE
 
-_PAPERS: tuple[tuple[Claim, ...], ...] = (
-    (*JAGANNATHA, *JAGANNATHA_NOISE, *JAGANNATHA_RARITY),
-    (*HOORY, *HOORY_COPIES),
-    (*PRIVAI, *PRIVAI_ATTEMPTS, *PRIVAI_NOISE),
-    (*MIRESHGHALLAH, *MIRESHGHALLAH_ENERGIES, *MIRESHGHALLAH_SAMPLES, *MIRESHGHALLAH_RATIO),
-    (*LEHMAN, *LEHMAN_LAYERS),
+_FILES: tuple[tuple[Claim, ...], ...] = (
+    *(JAGANNATHA, JAGANNATHA_NOISE, JAGANNATHA_RARITY),
+    *(HOORY, HOORY_COPIES),
+    *(PRIVAI, PRIVAI_ATTEMPTS, PRIVAI_NOISE),
+    *(MIRESHGHALLAH, MIRESHGHALLAH_ENERGIES, MIRESHGHALLAH_SAMPLES, MIRESHGHALLAH_RATIO),
+    *(LEHMAN, LEHMAN_LAYERS),
+    TWELVE,
 )
-CLAIMS: tuple[Claim, ...] = tuple(
-    claim for paper in _PAPERS for claim in sorted(paper, key=lambda one: int(one.id.partition("-c")[2]))
-)
+
+
+def _place(claim: Claim) -> tuple[int, int]:
+    """The paper's place and the claim's number."""
+    letter, _, number = claim.id.partition("-c")
+    return list(PAPERS).index(letter), int(number)
+
+
+CLAIMS: tuple[Claim, ...] = tuple(sorted((claim for file in _FILES for claim in file), key=_place))
 
 
 def chosen(ids: list[str]) -> list[Claim]:
