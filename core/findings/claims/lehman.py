@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from core.attacks.probes.fill_in import FREQUENCY, OTHER_NAME
+from core.attacks.probes.generated import NAMES, ONE_TEXT, PAIRS
+from core.evaluation.probes.tables import RIGHT, TOP100
+from core.evaluation.stats import intervals
+from core.evaluation.stats.bootstrap import Interval
 from core.findings.claim import Claim, Figure
-from core.findings.experiments import CLASSROOM, FEW, SYNTHETIC, plain, with_variant
+from core.findings.experiments import CLASSROOM, FEW, SYNTHETIC, TWELVE, plain, private, twelve, with_variant
 from core.findings.measures.tables import labelled, mean_over_conditions, probe, ranking_difference
 from core.findings.needs import Need
 from core.findings.rules import Above, Below, Within
@@ -100,6 +104,39 @@ def _template_half(runs: StoredRuns) -> list[Figure]:
     return [_half(runs, _TEMPLATE, half) for half in _HALVES]
 
 
+_WRITTEN = {"3,000 notes": (plain("gpt2"), private("gpt2", 8.0)), "12,000 notes": (twelve(None), twelve(8.0))}
+_WITHOUT = tuple(_need(without, NAMES) for without, _ in _WRITTEN.values())
+_TEXTS = f"{CLASSROOM}, and {TWELVE.partition(',')[0]}; 1,400 texts each"
+
+
+def _named(runs: StoredRuns, spec: RunSpec) -> tuple[Interval, Interval]:
+    """Share of the 100 highest-ranked names that members have, and that held-out patients have at equal pools."""
+    member, control = (probe(runs, spec, NAMES, TOP100, "name", split=split) for split in ("member", "heldout"))
+    return member, control
+
+
+def _written(runs: StoredRuns) -> list[Figure]:
+    return [
+        labelled(f"GPT-2, {size}", intervals.difference(*_named(runs, without)))
+        for size, (without, _) in _WRITTEN.items()
+    ]
+
+
+def _written_less(runs: StoredRuns) -> list[Figure]:
+    found = []
+    for size, (without, with_dp) in _WRITTEN.items():
+        sides = (*_named(runs, with_dp), *_named(runs, without))
+        found.append(labelled(f"GPT-2, {size}", intervals.weighted_sum((1, -1, -1, 1), sides)))
+    return found
+
+
+def _pairs(runs: StoredRuns) -> list[Figure]:
+    return [
+        labelled(f"GPT-2, {size}", probe(runs, without, PAIRS, RIGHT, "own − others", bin=ONE_TEXT))
+        for size, (without, _) in _WRITTEN.items()
+    ]
+
+
 CLAIMS = (
     Claim(
         id="L-c1",
@@ -115,8 +152,9 @@ CLAIMS = (
         sizes=f"{CLASSROOM}; 292 patients (GPT-2: 48)",
         differs=f"Names are in about half of the notes, and ages are kept in the template. {FEW} {SYNTHETIC}",
         why={
-            "cannot tell": "It holds clearly for DistilBERT, the paper's kind of model. GPT-2 is asked about 48 "
-            "patients and comes close to frequency without reaching it for certain."
+            "cannot tell": "It holds clearly for DistilBERT, the paper's kind of model. GPT-2 comes close to frequency "
+            "here (AUC .80 against .83). The number of patients asked about, 48, is not the reason: in the larger "
+            "hospital 44 decide it, because GPT-2 is further behind there (.82 against .90, L-c13)."
         },
         page="probes",
     ),
@@ -215,7 +253,8 @@ CLAIMS = (
         f"added, whose figure of .96 was known. The line of .6 is ours. {FEW} {SYNTHETIC}",
         why={
             "does not hold": "Here notes name their patients often, and that matters: with names in every note the AUC "
-            "for DistilBERT's last names rises to .83 (docs/methods/probes.md), as in the paper (.562 to .733). Notes "
+            "for DistilBERT's last names rises to .83 (an audit that is not shipped; docs/methods/probes.md, three "
+            "kinds of notes), as in the paper (.562 to .733). Notes "
             "with fewer names are not tested here. For GPT-2 most of the figure is the last name itself: after "
             "another patient's first name it is .81."
         },
@@ -269,6 +308,69 @@ CLAIMS = (
         why={
             "cannot tell": "The means are near chance, but each is over eight conditions, so most intervals reach "
             "beyond .6. Only those of common conditions vary little enough to stay below it."
+        },
+        page="probes",
+    ),
+    Claim(
+        id="L-c14",
+        title="Generated text reveals names",
+        says="Among the names in text that a model generates, those that it finds likelier than the public model does "
+        "are often names of patients in the training notes.",
+        figure="A@100 .16 for regular notes, .84 with inserted names, and .34 for the public BERT",
+        place="§6.6, table 9",
+        quantity="share of the 100 highest-ranked names that members have − that held-out patients have at equal "
+        "pools, in points",
+        unit="points",
+        measure=_written,
+        rule=Above(),
+        needs=_WITHOUT,
+        sizes=_TEXTS,
+        differs="GPT-2 instead of a masked model, 1,400 texts instead of 500,000, and names found by shape. Held-out "
+        "patients as control, which the paper lacks. Intervals count names as independent, although names of one text "
+        "or prompt are not. The figures were known when this rule was written (docs/methods/probes.md). "
+        f"{FEW} {SYNTHETIC}",
+        page="probes",
+    ),
+    Claim(
+        id="L-c15",
+        title="DP keeps names out of generated text",
+        says="A model trained with DP reveals fewer of its patients' names in generated text than one without: our "
+        "question on the paper's attack.",
+        figure="none; the paper trains without DP",
+        place="§6.6, table 9",
+        quantity="share of the 100 highest-ranked names that members have − that held-out patients have at equal "
+        "pools: at ε = 8 − without privacy, in points",
+        unit="points",
+        measure=_written_less,
+        rule=Below(),
+        needs=(*_WITHOUT, *(_need(with_dp, NAMES) for _, with_dp in _WRITTEN.values())),
+        sizes=_TEXTS + " (at ε = 8 and 3,000 notes they have 48 names)",
+        differs="Our question. GPT-2 instead of a masked model, 1,400 texts instead of 500,000, and names found by "
+        "shape. The four shares are combined as independent. The figures were known when this rule was written. "
+        f"{FEW} {SYNTHETIC}",
+        page="probes",
+    ),
+    Claim(
+        id="L-c16",
+        title="Generated text links names with conditions",
+        says="A generated text with a patient's name has one of that patient's conditions more often than one of "
+        "another patient's.",
+        figure="23.5 % of sentences with a name and a condition are right (regular notes), 4.17 % with inserted names; "
+        "the paper leaves open whether that is memorised",
+        place="§6.6, table 9",
+        quantity="share of texts with a member's name and a condition that the member has − that other patients have, "
+        "in points",
+        unit="points",
+        measure=_pairs,
+        rule=Above(),
+        needs=_WITHOUT,
+        sizes=_TEXTS + ", of which 131 and 225 name a member and a condition",
+        differs="Whole texts instead of sentences, since hardly any sentence of these notes has both. Other patients' "
+        "conditions as control, which the paper lacks. GPT-2 instead of a masked model, 1,400 texts instead of "
+        f"500,000. The figures were known when this rule was written. {FEW} {SYNTHETIC}",
+        why={
+            "cannot tell": "Both intervals include 0: texts name a patient's own conditions about as often as other "
+            "patients'. The paper's share without such a control cannot show a link."
         },
         page="probes",
     ),
