@@ -5,16 +5,41 @@ from __future__ import annotations
 from core.corpus.canary_forms import FORMS
 from core.demo import SEEDS
 from core.findings.claim import Claim, Figure
-from core.findings.claims.hoory import MANY, MOST_COPIES, NO_SECRET, OFTEN
-from core.findings.experiments import SYNTHETIC, many_copies, seeded
-from core.findings.measures.canaries import copies_apart, exposure_difference, losses_apart, pooled_exposure_difference
+from core.findings.experiments import CLASSROOM, SYNTHETIC, many_copies, seeded
+from core.findings.measures.canaries import (
+    copies_apart,
+    exposure_difference,
+    losses_apart,
+    planted_minus_left_out,
+    pooled_exposure_difference,
+)
 from core.findings.measures.tables import labelled
 from core.findings.needs import Need
 from core.findings.rules import Above, Below
 from core.findings.stored_runs import StoredRuns
 
+MOST_COPIES, OFTEN = 64, 16  # copies of a canary: the most, and those that count as often
+MANY = f"{CLASSROOM}; 84 canaries of 1 to {MOST_COPIES} copies; each seed has its own patients and canaries"
+NO_SECRET = 1.0  # bits above canaries never planted that still count as not memorised
 _WITH_DP = tuple(Need(many_copies(8.0, seed)) for seed in SEEDS)
 _WITHOUT = tuple(Need(many_copies(None, seed)) for seed in SEEDS)
+
+
+def _memorised(runs: StoredRuns) -> list[Figure]:
+    found = []
+    for seed in SEEDS:
+        rise, canaries = planted_minus_left_out(runs, many_copies(8.0, seed), MOST_COPIES)
+        found.append(labelled(seeded("gpt2", seed), rise, units=canaries))
+    return found
+
+
+def _often(runs: StoredRuns) -> list[Figure]:
+    found = []
+    for seed in SEEDS:
+        sides = many_copies(8.0, seed), many_copies(None, seed)
+        difference, canaries = exposure_difference(runs, *sides, least=OFTEN)
+        found.append(labelled(seeded("gpt2", seed), difference, units=canaries))
+    return found
 
 
 def _by_copies(runs: StoredRuns, epsilon: float | None) -> list[Figure]:
@@ -61,6 +86,44 @@ def _pooled_forms(runs: StoredRuns) -> list[Figure]:
 
 
 CLAIMS = (
+    Claim(
+        id="H-c11",
+        title="With DP no secret is memorised",
+        says="A model trained with DP does not memorise planted secrets, however often they occur.",
+        figure="black curves (ε = 0.58) far below the red ones, up to 100,000 occurrences",
+        place="§2, last paragraph; §5.2, figure 2",
+        quantity=f"mean exposure of canaries planted {MOST_COPIES} times − never planted, at ε = 8, in bits",
+        unit="number",
+        measure=_memorised,
+        rule=Below(NO_SECRET),
+        needs=tuple(Need(many_copies(8.0, seed)) for seed in SEEDS),
+        sizes=MANY,
+        why={
+            "does not hold": "ε = 8 is promised for one note. For the 64 notes that hold one canary, exact accounting "
+            "gives ε = 3,343, which promises nothing in practice. These canaries rank first among all candidates, as "
+            "they do without privacy. Canaries that occur up to 16 times reach 1 to 5 bits on average, and 10 without "
+            "privacy."
+        },
+        differs=f"ε = 8 instead of 0.58, {MOST_COPIES} copies instead of up to 100,000, and the margin of "
+        f"{NO_SECRET:g} bit is ours. {SYNTHETIC}",
+        page="canaries",
+    ),
+    Claim(
+        id="H-c12",
+        title="DP hides even what is often repeated",
+        says="A secret that occurs often is known less well to a model trained with DP than to one without.",
+        figure="black curves (ε = 0.58) far below the red ones, up to 100,000 occurrences",
+        place="§5.2, figure 2",
+        quantity=f"mean exposure of canaries planted {OFTEN} to {MOST_COPIES} times, at ε = 8 − without privacy, in "
+        "bits",
+        unit="number",
+        measure=_often,
+        rule=Below(),
+        needs=tuple(Need(many_copies(epsilon, seed)) for seed in SEEDS for epsilon in (8.0, None)),
+        sizes=MANY,
+        differs=f"ε = 8 instead of 0.58, and {MOST_COPIES} copies instead of up to 100,000. {SYNTHETIC}",
+        page="canaries",
+    ),
     Claim(
         id="H-c13",
         title="Without DP, exposure grows up to 64 copies",

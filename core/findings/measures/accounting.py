@@ -17,15 +17,18 @@ def exact(label: str, value: float) -> Figure:
     return Figure(label, value, value, value)
 
 
-def epsilon_for_batch(batch: int, *, notes: int, epochs: int, sigma: float, usual: int, delta: float) -> float:
-    """ε with the batch size `batch` and σ·√(batch/usual), the same number of epochs and Poisson sampling.
+def epsilon_of(sigma: float, *, notes: int, epochs: int, batch: int, delta: float) -> float:
+    """ε of a training with Poisson sampling of `batch` notes on average, by exact accounting.
 
-    A training's steps are counted over all its epochs, as trainings count them: ⌈epochs · notes / batch⌉.
+    Its steps are counted over all its epochs, as trainings count them: ⌈epochs · notes / batch⌉.
     """
     steps = math.ceil(epochs * notes / batch)
-    return epsilon(
-        noise_multiplier=sigma * math.sqrt(batch / usual), sample_rate=batch / notes, steps=steps, delta=delta
-    )
+    return epsilon(noise_multiplier=sigma, sample_rate=batch / notes, steps=steps, delta=delta)
+
+
+def epsilon_for_batch(batch: int, *, notes: int, epochs: int, sigma: float, usual: int, delta: float) -> float:
+    """`epsilon_of` a training with the batch size `batch` and σ·√(batch/usual)."""
+    return epsilon_of(sigma * math.sqrt(batch / usual), notes=notes, epochs=epochs, batch=batch, delta=delta)
 
 
 def shard_noise(shards: int, *, sigma: float = 1.0, draws: int = 200_000, seed: int = 0) -> Interval:
