@@ -6,13 +6,13 @@ from core.attacks.membership.decision import LOSS, RATIO
 from core.demo import SEEDS
 from core.evaluation.stats import intervals
 from core.findings.claim import Claim, Figure
-from core.findings.experiments import CLASSROOM, FEW, SYNTHETIC, plain, with_variant
+from core.findings.experiments import CLASSROOM, FEW, SYNTHETIC, plain
 from core.findings.measures.attacks import Measure, Side, auc, caught_at, difference
 from core.findings.measures.predictors import predictors_apart
 from core.findings.measures.references import shadow_reference
 from core.findings.measures.tables import labelled, precision_of
 from core.findings.needs import Need
-from core.findings.rules import Above, Below
+from core.findings.rules import Above
 from core.findings.stored_runs import StoredRuns
 from core.spec import ModelKind, RunSpec
 from core.spec.model_names import MODEL_NAMES
@@ -23,7 +23,7 @@ SHADOWS = 10
 AUC = "AUC, in points"
 _NORMALISED, _BY_ENERGY = "normalised ratio base", RATIO
 _C, _OTHERS = "C: other characters", ("A: digits", "B: length", "D: three rarest tokens")
-_REFERENCE = (
+REFERENCE = (
     "The references here differ: a model of 90 other patients of the same hospital instead of PubMedBERT, which read "
     "4 billion words. "
 )
@@ -95,34 +95,6 @@ def _better_reference(runs: StoredRuns) -> list[Figure]:
     return found
 
 
-def _inserted(attack: str, runs: StoredRuns) -> list[Figure]:
-    regular, inserted = plain("distilbert"), with_variant(plain("distilbert"), "name-insertion")
-    # Different notes, so the two are independent; their patients are the same, which makes the interval wider.
-    figures = []
-    for spec in (inserted, regular):
-        rows = runs.audited(spec, "membership")
-        row = rows[(rows["attack"] == attack) & (rows["level"] == "sample") & (rows["length"] == "all")]
-        row = row[(row["rule"] == "") & (row["metric"] == "auc")].iloc[0]
-        figures.append(intervals.Interval(float(row["value"]), float(row["low"]), float(row["high"])))
-    return [labelled(f"DistilBERT, {attack}", intervals.difference(*figures))]
-
-
-def _inserted_ratio(runs: StoredRuns) -> list[Figure]:
-    return _inserted(DOMAIN, runs)
-
-
-def _inserted_loss(runs: StoredRuns) -> list[Figure]:
-    return _inserted(LOSS, runs)
-
-
-def _insertion_needs(attack: str) -> tuple[Need, ...]:
-    inserted = with_variant(plain("distilbert"), "name-insertion")
-    return (
-        Need(inserted, scores=True, audit=(attack, "summary: membership")),
-        _need("distilbert", attack, "summary: membership"),
-    )
-
-
 def _energy(runs: StoredRuns) -> list[Figure]:
     spec = plain("distilbert")
     return [labelled("DistilBERT", difference(_side(runs, spec, _NORMALISED), _side(runs, spec, _BY_ENERGY)))]
@@ -137,11 +109,19 @@ def _best_feature(runs: StoredRuns) -> list[Figure]:
     ]
 
 
-def _best_feature_masked(runs: StoredRuns) -> list[Figure]:
+def _features_apart(runs: StoredRuns, kind: ModelKind) -> list[Figure]:
     return [
-        labelled(f"DistilBERT, C − {other}", predictors_apart(runs, plain("distilbert"), _C, other))
+        labelled(f"{MODEL_NAMES[kind]}, C − {other}", predictors_apart(runs, plain(kind), _C, other))
         for other in _OTHERS
     ]
+
+
+def _best_feature_masked(runs: StoredRuns) -> list[Figure]:
+    return _features_apart(runs, "distilbert")
+
+
+def _best_feature_causal(runs: StoredRuns) -> list[Figure]:
+    return _features_apart(runs, "gpt2")
 
 
 CLAIMS = (
@@ -157,8 +137,14 @@ CLAIMS = (
         rule=Above(),
         needs=(_need("distilbert", LOSS, DOMAIN),),
         sizes=CLASSROOM,
-        differs=f"{_REFERENCE}{FEW} {SYNTHETIC}",
-        why={"cannot tell": "The ratio is ahead, but by less than the interval is wide."},
+        differs=f"{REFERENCE}{FEW} {SYNTHETIC}",
+        why={
+            "cannot tell": "The ratio is ahead, but by less than the interval is wide. At full weight the reference "
+            "is not seen to take variation out: notes that the model never read vary 1.08 times (0.92 to 1.25) as "
+            "much as by the loss alone. Half of it leaves a spread of .82 and gains 9.5 points of AUC over the loss "
+            "(M-c27), but that weight was tried afterwards. A weight estimated without members from other patients' "
+            "notes, .48, leaves as much and gains 9.4 points (M-c28, M-c29)."
+        },
         page="membership",
     ),
     Claim(
@@ -173,12 +159,13 @@ CLAIMS = (
         rule=Above(),
         needs=(_need("gpt2", LOSS, DOMAIN),),
         sizes=CLASSROOM,
-        differs=f"Our question, not the paper's. {_REFERENCE}{FEW} {SYNTHETIC}",
+        differs=f"Our question, not the paper's. {REFERENCE}{FEW} {SYNTHETIC}",
         why={
             "does not hold": "The reference's log-likelihoods vary more than the model's, so subtracting all of them "
-            "adds about as much variation as it takes out (M-c23). Half of them would do: AUC .93 instead of .88 (a "
-            "weight tried afterwards). Shadow models of the same hospital do at full weight, too (M-c7): they leave a "
-            "third of the spread among notes that were never read (M-c22)."
+            "adds about as much variation as it takes out (M-c23). Half of them would do: AUC .93 instead of .88 "
+            "(M-c27, a weight tried afterwards), and so does a weight that an attacker can estimate (M-c28). Shadow "
+            "models of the same hospital do at full weight, too (M-c7): they leave a third of the spread among "
+            "notes that were never read (M-c22)."
         },
         page="membership",
     ),
@@ -194,7 +181,7 @@ CLAIMS = (
         rule=Above(),
         needs=(_need("distilbert", LOSS, DOMAIN), _need("gpt2", LOSS, DOMAIN)),
         sizes=CLASSROOM,
-        differs=f"The threshold is set on the evaluated others. {_REFERENCE}{FEW} {SYNTHETIC}",
+        differs=f"The threshold is set on the evaluated others. {REFERENCE}{FEW} {SYNTHETIC}",
         why={
             "cannot tell": "The share found at 1 % rests on about 14 other notes, so its intervals are wide. M-c20 "
             "has more notes, and M-c7 a better reference."
@@ -243,7 +230,7 @@ CLAIMS = (
         rule=Above(),
         needs=tuple(_need(kind, RATIO, DOMAIN) for kind in KINDS),
         sizes=CLASSROOM,
-        differs=_REFERENCE + SYNTHETIC,
+        differs=REFERENCE + SYNTHETIC,
         why={
             "cannot tell": "A reference of 90 patients is not clearly better than the general one. Shadow models of "
             "301 patients of the same hospital are (M-c7)."
@@ -265,41 +252,6 @@ CLAIMS = (
         differs="Shadow models as reference, which the paper does not use; they explain M-c2 and M-c3. The three "
         "seeds share them. The figure of seed 0 was known when seeds 1 and 2 were added, those were not. " + SYNTHETIC,
         page="membership",
-    ),
-    Claim(
-        id="M-c8",
-        title="Inserted names raise the ratio attack",
-        says="If every note names its patient, the ratio attack becomes stronger.",
-        figure="AUC .900 → .960",
-        place="§4.3.1, table 6",
-        quantity="AUC of the ratio, in points: notes with inserted names − regular notes",
-        unit="points",
-        measure=_inserted_ratio,
-        rule=Above(),
-        needs=_insertion_needs(DOMAIN),
-        sizes=CLASSROOM,
-        differs=f"{_REFERENCE}{FEW} {SYNTHETIC}",
-        page="membership",
-    ),
-    Claim(
-        id="M-c9",
-        title="Inserted names weaken the loss attack",
-        says="If every note of the training names its patient, the loss attack becomes weaker.",
-        figure="AUC .662 → .561",
-        place="§4.3.1, table 6",
-        quantity="AUC of the loss, in points: notes with inserted names − regular notes",
-        unit="points",
-        measure=_inserted_loss,
-        rule=Below(),
-        needs=_insertion_needs(LOSS),
-        sizes=CLASSROOM,
-        differs="The others' notes have names inserted as well; in the paper they have none. " + FEW,
-        page="membership",
-        why={
-            "does not hold": "Here the notes of both sides have names, and a member's name is known to the model while "
-            "another patient's is not (L-c7), which may help the attack. M-c17 asks about names in members' notes "
-            "alone, as in the paper."
-        },
     ),
     Claim(
         id="M-c10",
@@ -335,7 +287,10 @@ CLAIMS = (
         differs="GPT-2 instead of a masked model, and synthetic notes with few special characters. For DistilBERT, "
         "the paper's kind of model, the same table has no precision for this feature, because no note is predicted to "
         f"be memorised from it. M-c18 compares the features on DistilBERT without a threshold. {FEW}",
-        why={"cannot tell": "Length predicts as well, and rare tokens mark so few notes that nothing can be said."},
+        why={
+            "cannot tell": "Length predicts as well, and rare tokens mark so few notes that nothing can be said. By "
+            "AUC, which needs no threshold, digits are better (M-c31)."
+        },
         page="canaries",
     ),
     Claim(
@@ -361,6 +316,24 @@ CLAIMS = (
             "direction than the paper's: memorised notes are short and have few such characters (5 against 9 on "
             "average). Rare tokens say little (.58)."
         },
+        page="canaries",
+    ),
+    Claim(
+        id="M-c31",
+        title="Special characters predict memorisation best in GPT-2, without a threshold",
+        says="The number of non-alphanumeric characters is the best single predictor of memorised samples. M-c11 asks "
+        "this about GPT-2 by precision, which rests on few notes for some features.",
+        figure="precision 69.2 %, against 63.8 % for rare tokens and 0 % for digits and length",
+        place="§4.4, table 7",
+        quantity="AUC of predicting memorised notes of other patients, in points: characters − another feature",
+        unit="points",
+        measure=_best_feature_causal,
+        rule=Above(),
+        needs=(_need("gpt2", "memorised notes"),),
+        sizes=CLASSROOM + "; notes of 151 patients predicted",
+        differs="AUC instead of precision, as in M-c18. GPT-2 instead of a masked model, and synthetic notes with few "
+        f"special characters. One random half. The figures were known when this rule was written. {FEW}",
+        why={"does not hold": "Digits are better by 4 points. Length is about as good, and rare tokens say far less."},
         page="canaries",
     ),
 )

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from core.attacks.membership.decision import LOSS, RATIO
 from core.findings import training
@@ -19,7 +20,7 @@ from core.findings.measures.attacks import Side, auc, difference
 from core.findings.measures.energies import energies_apart, scored
 from core.findings.measures.name_layers import layers_apart, seen_by_layer
 from core.findings.measures.samples import lengths_apart
-from core.findings.measures.unnamed_others import insertion_minus_regular
+from core.findings.measures.unnamed_others import insertion_minus_regular, named_minus_regular_loss
 from core.findings.needs import Need
 from core.findings.rules import Above
 from core.findings.shipping import ship
@@ -163,6 +164,20 @@ def test_inserted_names_are_compared_with_the_regular_run() -> None:
     assert found.value == pytest.approx(by_hand(named, base) - by_hand(regular))
     found = insertion_minus_regular(Tables(rows, regular), None, None, LOSS)
     assert found.value == pytest.approx(by_hand(named) - by_hand(regular))
+
+
+def test_named_notes_are_compared_with_the_same_notes_by_their_loss() -> None:
+    """Members' notes alone count, each once, in whatever order the tables have them; the ends by other draws."""
+    named, base, regular = notes(1.0, 0), notes(0.0, 1), notes(0.3, 2)
+    rows = pd.concat([named.assign(model="target"), base.assign(model="base")], ignore_index=True)
+    found = named_minus_regular_loss(Tables(rows, regular.sample(frac=1, random_state=0)), None, None)
+    both = named[named["split"] == "member"].merge(regular, on="note_id", suffixes=("", "_regular"))
+    apart = 2 * both["score_regular"] - both["score"]  # `Tables` doubles the loss attack's scores
+    assert found.value == pytest.approx(apart.mean())
+    each = apart.groupby(both["patient_id"]).mean().to_numpy()  # four notes of each of eight members
+    drawn = np.random.default_rng(9).choice(each, (50_000, len(each))).mean(axis=1)
+    tail = stats.norm.sf(np.sqrt(8 / 7) * stats.t.isf(0.025, 7))
+    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(drawn, [tail, 1 - tail])), abs=0.03)
 
 
 def test_layers_are_compared_on_the_same_patients() -> None:
