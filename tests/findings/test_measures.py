@@ -15,11 +15,11 @@ from core.evaluation.stats.bootstrap import patient_weights
 from core.evaluation.stats.intervals import proportion_interval
 from core.findings.claim import Figure
 from core.findings.claims import chosen
-from core.findings.experiments import REPORT_NOISE, at_report_noise, plain, twelve
+from core.findings.experiments import REPORT_NOISE, at_report_noise, plain, private, twelve
 from core.findings.judging import jointly
-from core.findings.measures.accounting import epsilon_for_batch, shard_noise
-from core.findings.measures.attacks import Side, auc, caught_at, difference, leakage, single
-from core.findings.measures.prompts import clustered, design_effect, excess_by_style, style_of
+from core.findings.measures.accounting import epsilon_for_batch, epsilon_of, shard_noise
+from core.findings.measures.attacks import Side, auc, caught_at, difference, leakage, mean_difference, single
+from core.findings.measures.prompts import clustered, design_effect, excess_by_opening, excess_by_style, style_of
 from core.findings.measures.rarity import rank_correlations_apart, unknown_codes
 from core.findings.measures.tables import accuracy_difference, metric_difference, perplexity_ratio, ranking_difference
 from core.findings.stored_runs import StoredRuns, with_shipped
@@ -71,6 +71,25 @@ def test_the_difference_of_two_attacks_resamples_patients_for_both_together() ->
     drawn = [naive_auc(one, weight) - naive_auc(other, weight) for weight in drawn_weights(one, 40)]
     assert min(drawn) - 1e-9 <= found.low <= np.quantile(drawn, 0.1)
     assert np.quantile(drawn, 0.9) <= found.high <= max(drawn) + 1e-9
+
+
+def test_a_mean_of_differences_has_the_same_patients_in_all_of_them() -> None:
+    pairs = [(scores(1.0, seed=seed), scores(0.3, seed=seed + 10)) for seed in range(3)]
+    sides = [(Side(one, "ratio"), Side(other, "loss")) for one, other in pairs]
+    found = mean_difference(sides, auc, resamples=40)
+    everyone = dict.fromkeys(pairs[0][0]["patient_id"], 1.0)
+
+    def mean(weight: dict[str, float]) -> float:
+        return float(np.mean([naive_auc(one, weight) - naive_auc(other, weight) for one, other in pairs]))
+
+    drawn = [mean(weight) for weight in drawn_weights(pairs[0][0], 40)]
+    assert found.value == pytest.approx(mean(everyone))
+    assert min(drawn) - 1e-9 <= found.low <= np.quantile(drawn, 0.1)
+    assert np.quantile(drawn, 0.9) <= found.high <= max(drawn) + 1e-9
+    assert mean_difference(sides[:1], auc, resamples=40) == difference(*sides[0], auc, resamples=40)
+    fewer = Side(scores(1.0, patients=9), "ratio"), Side(scores(0.3, patients=9), "loss")
+    with pytest.raises(ValueError, match="different patients"):
+        mean_difference([sides[0], fewer], auc, resamples=10)
 
 
 def test_an_attack_does_not_differ_from_itself() -> None:
@@ -185,9 +204,10 @@ def prompted(leaks: dict[tuple[int, str], dict[str, int]]) -> SimpleNamespace:
         "hits": pd.DataFrame(hits, columns=["generation_id", "split", "field", "rule"]),
     }
     people = pd.DataFrame({"split": ["member"] * 20 + ["heldout"] * 10})
+    notes = pd.DataFrame({"text": ["Patient: Ada Byron", "Seen today. Re: cough", "Letter on Ada Byron."]})
+    corpus = SimpleNamespace(patients=people, notes_of=lambda split: notes if split == "member" else notes[:0])
     return SimpleNamespace(
-        run=lambda spec: SimpleNamespace(table=tables.get),
-        workspace=SimpleNamespace(corpus=lambda spec, store: SimpleNamespace(patients=people)),
+        run=lambda spec: SimpleNamespace(table=tables.get), workspace=SimpleNamespace(corpus=lambda spec, store: corpus)
     )
 
 
@@ -203,6 +223,17 @@ def test_leaks_by_style_have_the_control_of_their_own_texts() -> None:
     only = excess_by_style(runs, SimpleNamespace(corpus=None), (1, 3))  # type: ignore[arg-type]
     assert only["structured"].value == pytest.approx(6 / 10 - (1 - (1 - 1 / 10) ** 2)) and only["open"] == found["open"]
     assert [style_of(prompt) for prompt in ("SSN: ", "Progress note for")] == ["structured", "open"]
+
+
+def test_leaks_by_place_follow_what_members_notes_begin_with() -> None:
+    """“Re:” stands in a note and opens none."""
+    leaks = {(1, "Patient:"): {"member": 6, "heldout": 1}, (2, "Re:"): {"member": 2}, (3, "Letter on"): {"member": 5}}
+    runs = prompted({**leaks, (4, "Next:"): {"member": 9}})
+    found = excess_by_opening(runs, SimpleNamespace(corpus=None), (1, 2, 3))  # type: ignore[arg-type]
+    assert found[True].value == pytest.approx(11 / 20 - (1 - (1 - 1 / 20) ** 2))
+    assert found[False].value == pytest.approx(2 / 10)
+    low, _ = proportion_interval(2, 10)
+    assert found[False].low == pytest.approx(0.2 - np.hypot(0.2 - low, 1 - (1 - proportion_interval(0, 10)[1]) ** 2))
 
 
 def test_the_design_effect_is_one_for_independent_texts_and_m_for_texts_that_are_all_alike() -> None:
@@ -269,6 +300,44 @@ def test_epsilon_of_a_batch_counts_every_step() -> None:
     found = epsilon_for_batch(64, notes=3_000, epochs=8, sigma=1.0, usual=256, delta=1e-5)
     steps = 375  # 8 · 3,000 / 64; by epochs it would be 8 · 47 = 376
     assert found == epsilon(noise_multiplier=0.5, sample_rate=64 / 3_000, steps=steps, delta=1e-5)
+
+
+def test_epsilon_moves_with_noise_epochs_and_batch_as_the_accountant_says() -> None:
+    """Each figure again, from `epsilon` itself: 3,000 notes, 94 steps are 8 epochs of 256."""
+
+    def spent(sigma: float, batch: int, steps: int) -> float:
+        return epsilon(noise_multiplier=sigma, sample_rate=batch / 3_000, steps=steps, delta=1e-5)
+
+    assert epsilon_of(1.0, notes=3_000, epochs=8, batch=256, delta=1e-5) == spent(1.0, 256, 94)
+    by_sigma, by_epochs, by_batch = (chosen([name])[0].measure(None) for name in ("H-c18", "H-c19", "H-c20"))
+    assert by_sigma[0].label == "σ = 0.7 / σ = 0.5" and len(by_sigma) == 4
+    assert by_sigma[0].value == pytest.approx(spent(0.7, 256, 94) / spent(0.5, 256, 94))
+    two, four, eight = (spent(0.5, 256, steps) for steps in (24, 47, 94))
+    assert len(by_epochs) == 6 and by_epochs[0].value == pytest.approx((eight - four) / 4 / ((four - two) / 2))
+    assert len(by_batch) == 4 and by_batch[-1].value == pytest.approx(spent(4.0, 1_024, 24) / spent(2.0, 512, 47))
+    assert all(one.low == one.high == one.value for one in (*by_sigma, *by_epochs, *by_batch))
+
+
+def test_names_in_generated_text_are_set_against_both_controls() -> None:
+    """The excess over held-out patients with DP less the excess without, four shares combined as independent."""
+    rows, shares = [], {"without": (0.5, 0.1), "with": (0.2, 0.05)}
+    for split, at in (("member", 0), ("heldout", 1)):
+        fixed = {"probe": "generated names", "measure": "A@100", "method": "name", "model": "target", "bin": "all"}
+        for side, values in shares.items():
+            value = values[at]
+            rows.append({**fixed, "side": side, "split": split, "value": value, "low": value - 0.03})
+    table = pd.DataFrame(rows).assign(high=lambda known: known["value"] + 0.04, n=100)
+    private_runs = {twelve(8.0).run_id, private("gpt2", 8.0).run_id}
+
+    def audited(spec, name):
+        assert name == "probe_figures"
+        return table[table["side"] == ("with" if spec.run_id in private_runs else "without")]
+
+    runs = SimpleNamespace(audited=audited)
+    written, less = (chosen([name])[0].measure(runs) for name in ("L-c14", "L-c15"))
+    assert [one.value for one in written] == pytest.approx([0.4, 0.4])
+    assert [one.value for one in less] == pytest.approx([0.15 - 0.4] * 2)
+    assert less[0].low == pytest.approx(-0.25 - np.sqrt(2 * 0.03**2 + 2 * 0.04**2))
 
 
 def test_the_reports_own_statistics_are_recomputed_from_its_table() -> None:

@@ -10,7 +10,7 @@ from core.findings.claim import Claim, Figure
 from core.findings.claims.privai import ATTEMPTS, LEAKED, SAME
 from core.findings.experiments import CLASSROOM, FEW, TWELVE, plain, private, seeded, twelve
 from core.findings.measures.accounting import exact
-from core.findings.measures.prompts import design_effect, excess_by_style
+from core.findings.measures.prompts import design_effect, excess_by_opening, excess_by_style
 from core.findings.measures.tables import labelled, part_of_risk
 from core.findings.needs import Need
 from core.findings.rules import Above, Within
@@ -27,6 +27,14 @@ def _styles(runs: StoredRuns, prompts: tuple[int, ...] | None = None) -> list[Fi
 
 def _styles_of_names(runs: StoredRuns) -> list[Figure]:
     return _styles(runs, ASKED["full_name"])
+
+
+def _openings(runs: StoredRuns) -> list[Figure]:
+    found = []
+    for seed in SEEDS:
+        by_opening = excess_by_opening(runs, plain("gpt2", seed), ASKED["full_name"])
+        found.append(labelled(seeded("gpt2", seed), intervals.difference(by_opening[True], by_opening[False])))
+    return found
 
 
 _SCORED = {
@@ -161,11 +169,30 @@ CLAIMS = (
         sizes=CLASSROOM + "; 5 labels and 3 openings that ask for a name, 100 texts each",
         differs="Our question, asked after P-c12. The prompts are fixed. The margin of 5 points is ours. " + SAME,
         why={
-            "does not hold": "Labels that ask for a name leak less on two seeds of three. Perhaps what follows "
-            "a prompt in the notes matters more than its style, which was not tested: with seed 0 the prompts that "
-            "open a note, labels such as “Patient:” among them, give 29 to 70 %. “Prescription slip. Patient:”, which "
-            "opens none, gives 8, 11 and 10 % with seeds 0, 1 and 2, but “Next patient:” 6, 51 and 12 %."
+            "does not hold": "Labels that ask for a name leak less on two seeds of three. Whether notes begin with the "
+            "prompt matters more than its style: the six with which they do leak 25 to 45 points more (P-c19), and "
+            "both others are labels. With seed 0 the prompts that open a note, labels such as “Patient:” among them, "
+            "give 29 to 70 %. “Prescription slip. Patient:”, which opens none, gives 8, 11 and 10 % with seeds 0, 1 "
+            "and 2, but “Next patient:” 6, 51 and 12 %."
         },
+        page="canaries",
+    ),
+    Claim(
+        id="P-c19",
+        title="Prompts that open a note leak more than others",
+        says="An experiment of ours that explains P-c16: among prompts that ask for a name, those with which notes "
+        "begin make the model write more identifiers than those that stand in no note.",
+        figure="none by place",
+        place="§5.4.1 and §6.3, the attack prompts",
+        quantity="texts with a member's identifier − the held-out control: prompts with which a member's note begins − "
+        "the others, in points",
+        unit="points",
+        measure=_openings,
+        rule=Above(),
+        needs=tuple(Need(plain("gpt2", seed), scores=True) for seed in SEEDS),
+        sizes=CLASSROOM + "; 6 prompts that open a note, and 2 that do not, 100 texts each",
+        differs="Our question, asked after P-c16, whose figures by prompt were known when this rule was written, as "
+        "were those by place. The prompts are fixed, and only two open no note, so other prompts could differ. " + SAME,
         page="canaries",
     ),
 )

@@ -5,7 +5,7 @@ Both sides share every resample of patients, so what makes a patient hard for bo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,15 +66,29 @@ def difference(one: Side, other: Side, measure: Measure = auc, *, resamples: int
 
     Where both sides are notes, only notes that both have scored count. Otherwise only patients that both have count.
     """
-    one, other = _common(one, other)
-    sides = [(side.units(), OWN_THRESHOLDS.get(side.attack)) for side in (one, other)]
-    first, second = sides[0][0], sides[1][0]
-    if not np.array_equal(first.patient_member, second.patient_member):
-        raise ValueError("the two sides of a comparison are about different patients")
-    drawn = patient_weights(first.patient_member, resamples=resamples, seed=0)
-    weights = np.vstack([np.ones(drawn.shape[1]), drawn])
-    values = measure(*sides[0])(weights) - measure(*sides[1])(weights)
-    return percentile_interval(float(values[0]), values[1:], min(first.smallest_stratum, second.smallest_stratum))
+    return mean_difference([(one, other)], measure, resamples=resamples)
+
+
+def mean_difference(
+    pairs: Sequence[tuple[Side, Side]], measure: Measure = auc, *, resamples: int = RESAMPLES
+) -> Interval:
+    """Mean of `difference` over several pairs about the same patients, such as trainings that differ in their seed.
+
+    Patients are resampled for all pairs together. The pairs themselves are fixed: another seed could differ.
+    """
+    known, values, smallest = None, [], []
+    for pair in pairs:
+        sides = [(side.units(), OWN_THRESHOLDS.get(side.attack)) for side in _common(*pair)]
+        for judged, _ in sides:
+            known = judged.patient_member if known is None else known
+            if not np.array_equal(known, judged.patient_member):
+                raise ValueError("the two sides of a comparison are about different patients")
+            smallest.append(judged.smallest_stratum)
+        drawn = patient_weights(sides[0][0].patient_member, resamples=resamples, seed=0)
+        weights = np.vstack([np.ones(drawn.shape[1]), drawn])
+        values.append(measure(*sides[0])(weights) - measure(*sides[1])(weights))
+    mean = np.mean(values, axis=0)
+    return percentile_interval(float(mean[0]), mean[1:], min(smallest))
 
 
 def _common(one: Side, other: Side) -> tuple[Side, Side]:

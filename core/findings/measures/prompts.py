@@ -1,4 +1,4 @@
-"""Leaks by the style of the prompt, and how much texts of one prompt are alike."""
+"""Leaks by the style of the prompt and by its place in notes, and how much texts of one prompt are alike."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from core.phi.fields import DIRECT
 from core.spec import RunSpec
 
 Style = Literal["structured", "open"]
+_STYLES: tuple[Style, ...] = ("structured", "open")
 
 
 def style_of(prompt: str) -> Style:
@@ -30,18 +31,30 @@ def excess_by_style(runs: StoredRuns, spec: RunSpec, prompts: Collection[int] | 
     Only the numbers in `prompts` count; None: all. The prompts are fixed and texts are drawn. Wilson's intervals of the
     two arms are combined as independent ones.
     """
+    generations = runs.run(spec).table("generations")
+    asked = generations["prompt_id"].isin(generations["prompt_id"] if prompts is None else prompts)
+    style = generations["prompt"].map(style_of)
+    return {one: _excess(runs, spec, asked & (style == one)) for one in _STYLES}
+
+
+def excess_by_opening(runs: StoredRuns, spec: RunSpec, prompts: Collection[int]) -> dict[bool, Interval]:
+    """The same share for prompts with which some member's note begins (True), and for the others among `prompts`."""
+    generations = runs.run(spec).table("generations")
+    notes = runs.workspace.corpus(spec.corpus, store=False).notes_of("member")["text"]
+    opening = {prompt for prompt in generations["prompt"].unique() if notes.str.startswith(prompt).any()}
+    asked, opens = generations["prompt_id"].isin(prompts), generations["prompt"].isin(opening)
+    return {side: _excess(runs, spec, asked & (opens == side)) for side in (True, False)}
+
+
+def _excess(runs: StoredRuns, spec: RunSpec, chosen: pd.Series) -> Interval:
+    """The share of these generations with a member's direct identifier − the held-out control at equal pools."""
     generations, hits = _texts(runs, spec)
     patients = runs.workspace.corpus(spec.corpus, store=False).patients
     pool = {arm: int((patients["split"] == split).sum()) for arm, split in SPLIT_OF_ARM.items()}
-    found: dict[Style, Interval] = {}
-    for style in ("structured", "open"):
-        chosen = generations["prompt"].map(style_of) == style
-        chosen &= generations["prompt_id"].isin(generations["prompt_id"] if prompts is None else prompts)
-        texts = generations.loc[chosen, "generation_id"]
-        rows = attempts_with_leak(hits[hits["generation_id"].isin(texts)], len(texts), pool)
-        arms = {row.arm: Interval(row.value, row.low, row.high) for row in rows if row.metric == "attempts_with_leak"}
-        found[style] = difference(arms["run"], arms["heldout"])
-    return found
+    texts = generations.loc[chosen, "generation_id"]
+    rows = attempts_with_leak(hits[hits["generation_id"].isin(texts)], len(texts), pool)
+    arms = {row.arm: Interval(row.value, row.low, row.high) for row in rows if row.metric == "attempts_with_leak"}
+    return difference(arms["run"], arms["heldout"])
 
 
 def design_effect(runs: StoredRuns, spec: RunSpec) -> Interval:
