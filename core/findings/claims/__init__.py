@@ -16,13 +16,12 @@ from core.findings.claims.mireshghallah_ratio import CLAIMS as MIRESHGHALLAH_RAT
 from core.findings.claims.mireshghallah_samples import CLAIMS as MIRESHGHALLAH_SAMPLES
 from core.findings.claims.privai import CLAIMS as PRIVAI
 from core.findings.claims.privai_attempts import CLAIMS as PRIVAI_ATTEMPTS
-from core.findings.claims.privai_noise import CLAIMS as PRIVAI_NOISE
 from core.findings.claims.twelve import CLAIMS as TWELVE
 
 _FILES: tuple[tuple[Claim, ...], ...] = (
     *(JAGANNATHA, JAGANNATHA_NOISE, JAGANNATHA_RARITY),
     *(HOORY, HOORY_COPIES),
-    *(PRIVAI, PRIVAI_ATTEMPTS, PRIVAI_NOISE),
+    *(PRIVAI, PRIVAI_ATTEMPTS),
     *(MIRESHGHALLAH, MIRESHGHALLAH_ENERGIES, MIRESHGHALLAH_SAMPLES, MIRESHGHALLAH_RATIO),
     *(LEHMAN, LEHMAN_LAYERS),
     TWELVE,
