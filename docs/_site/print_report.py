@@ -2,34 +2,56 @@
 
 The whole report as PDF, HTML and JSON, with the decision of an imagined board (roles, no names), and pictures of its
 first page, its label and its crosswalk as they are printed.
+
+The run that is decided about has secret noise, so nobody can train it again. `… print_report DATA` first copies it from
+the data folder DATA to assets/report, with its tables and without its weights, and its full audit if that is finished.
+It is kept apart from the demonstration, whose curves and means it would change.
 """
 
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from core.common.program import PROGRAM
+from core.common.program import ASSETS, PROGRAM
+from core.demo.export import UNDER_WAY, copy_run, pack
 from core.evaluation.report.decision import read
 from core.evaluation.report.facts import build
 from core.evaluation.report.html import render
-from core.runs.store import Workspace
+from core.runs.events import STATUS_FILE
+from core.runs.store import DEMO, Workspace
 
 FOLDER = PROGRAM / "docs" / "report"
-RUNS = ("gpt2-804b3c7f558b", "gpt2-2be987fac6e6")  # shipped with full audits: no privacy, and ε = 8 per note
+SHIPPED = ASSETS / "report"
+DECIDED = "gpt2-f0e4389fd69d"  # ε = 1 per note on about 12,000 notes, secret noise
+RUNS = ("gpt2-1ea4fd58ffd0", DECIDED)  # the first: no privacy, on the same notes
 DECISION = FOLDER / "decision.json"
 PAPER = {"width": 687, "height": 1001}  # A4 within the margins of style.css, in CSS pixels
 PICTURES = {"page-1": "#glance", "label": "#label", "crosswalk": "#crosswalk"}
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
 
 
+def ship(data: Path) -> None:
+    """Copy the run that is decided about, without its weights, from the data folder to assets/report."""
+    final = SHIPPED / "runs" / DECIDED
+    shutil.rmtree(final, ignore_errors=True)
+    copy_run(Workspace(data, shared=()).run(DECIDED), final, weights=False)
+    stored, audited = data / "audits" / DECIDED, SHIPPED / "audits" / DECIDED
+    if stored.exists() and not (stored / STATUS_FILE).exists():
+        shutil.rmtree(audited, ignore_errors=True)
+        shutil.copytree(stored, audited, ignore=shutil.ignore_patterns(*UNDER_WAY))
+    for table in SHIPPED.rglob("*.parquet"):
+        pack(table)
+
+
 def main() -> None:
     """Write the report's files and the pictures; prints their names and sizes."""
     with tempfile.TemporaryDirectory() as empty, sync_playwright() as playwright:
-        workspace = Workspace(Path(empty))
+        workspace = Workspace(Path(empty), shared=(SHIPPED, DEMO))
         made = build(workspace, [workspace.run(run_id) for run_id in RUNS], decision=read(DECISION))
         source = FOLDER / "report.html"
         source.write_text(render(made), encoding="utf-8")
@@ -56,4 +78,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:]:
+        ship(Path(sys.argv[1]))
     main()
