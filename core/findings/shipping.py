@@ -12,7 +12,7 @@ from pathlib import Path
 
 from core.common.files import make_folder, replaced
 from core.common.folders import building, publish
-from core.demo.export import UNDER_WAY, copy_run, pack
+from core.demo.export import UNDER_WAY, copy_run, pack, pack_small
 from core.findings.claim import Claim
 from core.findings.from_weights.tables import FOLDER, file_of
 from core.findings.judging import needed
@@ -21,14 +21,15 @@ from core.findings.stored_runs import SHIPPED, StoredRuns
 from core.pipeline.shadows import folder_name, made
 from core.runs.run import Run
 from core.runs.store import DEMO, Workspace
+from core.runs.tables import FIGURES_ONLY_FILE
 
 
 def ship(claims: Iterable[Claim], workspace: Workspace, out: Path = SHIPPED) -> list[str]:
     """Copy the finished runs of the data folder that claims need and that are not shipped yet. Returns their ids.
 
-    A run goes with its tables and without its weights, an audit with every attack that was made, and shadow models with
-    what they say of the notes, which is all that is kept of them. Tables from a run's weights go also where the run is
-    shipped already.
+    A run goes without its weights, and with its large tables only if a claim reads them; an audit with every attack
+    that was made; and shadow models with what they say of the notes, which is all that is kept of them. Tables from a
+    run's weights go also where the run is shipped already.
     """
     here, shipped = StoredRuns(Workspace(workspace.root, shared=())), StoredRuns(Workspace(out, shared=(DEMO,)))
     shipping = []
@@ -37,7 +38,7 @@ def ship(claims: Iterable[Claim], workspace: Workspace, out: Path = SHIPPED) -> 
             continue
         if whole := here.has(need):
             run = here.run(need.spec)
-            _copy(run, out)
+            _copy(run, out, tables=need.scores)
             if need.audit:
                 _copy_audit(run, workspace, out)
             if need.shadows:
@@ -51,12 +52,15 @@ def ship(claims: Iterable[Claim], workspace: Workspace, out: Path = SHIPPED) -> 
     return list(dict.fromkeys(shipping))
 
 
-def _copy(run: Run, out: Path) -> None:
+def _copy(run: Run, out: Path, *, tables: bool) -> None:
+    """Copy a run without its weights; one that is there with figures only makes room for one with tables."""
     final = out / "runs" / run.id
-    if final.exists():
+    if final.exists() and not (tables and (final / FIGURES_ONLY_FILE).exists()):
         return
     with building(final.parent, private=False) as beside:
-        copy_run(run, beside / run.id, weights=False)
+        copy_run(run, beside / run.id, weights=False, tables=tables)
+        if final.exists():
+            shutil.rmtree(final)
         _publish(beside / run.id, final)
 
 
@@ -89,5 +93,5 @@ def _copy_measured(need: Need, run_id: str, workspace: Workspace, out: Path) -> 
 
 def _publish(copied: Path, final: Path) -> None:
     for table in copied.rglob("*.parquet"):
-        pack(table)
+        (pack_small if (copied / FIGURES_ONLY_FILE).exists() else pack)(table)
     publish(copied, final, lambda folder: False)

@@ -210,6 +210,14 @@ def test_shipping_copies_what_claims_read_and_pages_do_not_list(tmp_path: Path, 
     assert copied.has(needs[0]) and not (out / "runs" / spec.run_id / "model").exists()
     assert made(spec, copied.workspace)[0].read_bytes() == (shadows / "0000.safetensors").read_bytes()
     pd.testing.assert_frame_equal(copied.quick_scores(spec), StoredRuns(here).quick_scores(spec))
+    figures = replace(claim, needs=(Need(spec),))
+    later = tmp_path / "figures first"
+    assert ship([figures], here, later) == [spec.run_id]
+    alone = StoredRuns(Workspace(tmp_path / "nothing", shared=(later,)))
+    assert alone.run(spec).figures_only and not alone.has(needs[0]) and alone.has(figures.needs[0])
+    assert alone.metric(spec, "perplexity_heldout") == copied.metric(spec, "perplexity_heldout")
+    assert ship([claim], here, later) == [spec.run_id], "a claim that reads scores brings the tables"
+    assert StoredRuns(Workspace(tmp_path / "nothing", shared=(later,))).has(needs[0])
     assert SHIPPED not in Workspace(tmp_path).shared
 
 

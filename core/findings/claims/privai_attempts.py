@@ -286,8 +286,8 @@ CLAIMS = (
         + " "
         + SAME,
         why={
-            "holds": "What the report prints as ε = 10 is, by exact accounting of this training, ε = 1.9. The factor is "
-            "that of such an ε: with the noise that ε = 10 needs it is below 10 (P-c10)."
+            "holds": "What the report prints as ε = 10 is ε = 1.9 by exact accounting of this training, and the factor "
+            "is that of such an ε. With the noise that ε = 10 needs it is below 10 (P-c10)."
         },
         page="tradeoff",
     ),
@@ -309,8 +309,8 @@ CLAIMS = (
         + " "
         + SAME,
         why={
-            "holds": "With the lowered rate the perplexity is 110, that of the public model. So the model learns nothing "
-            "from the notes at either rate; the high rate harms what it knew as well."
+            "holds": "With the lowered rate the perplexity is 110, close to the 112 of the public model. So hardly "
+            "anything is learned at either rate, and the high rate also harms what the model knew."
         },
         page="tradeoff",
     ),
