@@ -85,7 +85,7 @@ class Decision(BaseModel):
             "the risk owner": self.owner,
             "the date of review": self.review,
             "the date of expiry": self.expires,
-            "who approves": any(one.name for one in self.approvers),
+            "who approves, by name": any(one.name for one in self.approvers),
         }
         return [name for name, given in asked.items() if not given]
 

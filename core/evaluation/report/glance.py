@@ -167,17 +167,17 @@ def verdict(subject: Subject) -> tuple[str, str]:
         return "not promised", f"{found}{said}"
     if subject.model["epsilon"] > EMPTY or right_of_100(_most_right(subject)) == ALL_RIGHT:
         return "empty", f"{found}Guaranteed in name only: an ε this large limits nothing in practice."
+    whom = "Guaranteed for each patient" if subject.model["unit"] == "patient" else "Guaranteed for each note alone"
     if leaks:
-        return "leaks", "Guaranteed, and yet it writes more identifiers of its patients than of others."
+        return "leaks", f"{whom}, and yet it writes more identifiers of its patients than of others."
     if tells:
-        said = "Guaranteed, and yet an attack can recognise what the model was trained on."
-        return "recognised", said
+        return "recognised", f"{whom}, and yet an attack can recognise what the model was trained on."
     if unmeasured:
-        return "guaranteed", "Guaranteed, and no attack that was run contradicts it. What it writes was not measured."
+        return "guaranteed", f"{whom}, and no attack that was run contradicts it. What it writes was not measured."
     return (
         "guaranteed",
-        "Guaranteed. No attack that was run contradicts it; neither what it wrote, nor the strongest attack by patient "
-        "or by note, nor planted secrets show memorising.",
+        f"{whom}. No attack that was run contradicts it. Its texts, membership by patient and by note, and planted "
+        "secrets show no memorising.",
     )
 
 
@@ -204,7 +204,7 @@ def facts(subject: Subject, cohort: Mapping[str, Any], released: str) -> list[di
         ("model", "Which model?", _model(subject, cohort), "identity"),
         ("guarantee", "What is guaranteed?", _guarantee(subject), "label"),
         ("guesses", "How often can an attacker guess right?", _guesses(subject), "guarantees"),
-        ("many_notes", "And for a patient with many notes?", _many_notes(subject), "label"),
+        ("many_notes", "And for the patient with the most notes?", _many_notes(subject), "label"),
         ("membership_patient", "Strongest attack, by patient", _membership(subject, "strongest", "patient"), "attacks"),
         ("membership_note", "Strongest attack, by note", _membership(subject, "strongest_note", "note"), "attacks"),
         ("written", "Whose identifiers did it write?", _written(subject), "attacks"),
@@ -341,7 +341,7 @@ def _audit(subject: Subject) -> str:
 
 
 def _proved(epsilon: float) -> str:
-    return f"ε ≥ {proved_text(float(epsilon))}" if epsilon > 0 else "nothing"
+    return f"ε ≥ {proved_text(float(epsilon))}" if epsilon > 0 else "no ε above 0"
 
 
 def _by_curve(epsilon: float, whose: str) -> str:

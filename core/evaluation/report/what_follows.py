@@ -146,5 +146,5 @@ def still_open(subject: Subject, decision: Decision, *, audited: bool, recommend
     if not (recommended or decision.accepted or decision.limits):
         found.append("Your limits for risk and usefulness: none were given, so nothing is recommended.")
     if missing := decision.missing():
-        found.append(f"In the decision: {', '.join(missing)}.")
+        found.append(f"Missing in the decision: {', '.join(missing)}.")
     return found

@@ -97,7 +97,7 @@ def test_every_number_is_that_of_the_annex(runs, report):
     most = report.facts["cohort"]["most_training_notes_of_a_patient"]
     assert told["many_notes"] == group_sentence(runs[1].privacy, most)
     bound = headline_bound(report.tables["bounds"].query("run == @run"))
-    said = f"ε ≥ {proved_text(bound['epsilon'])}" if bound["epsilon"] > 0 else "nothing"
+    said = f"ε ≥ {proved_text(bound['epsilon'])}" if bound["epsilon"] > 0 else "no ε above 0"
     most = f"the most they could have proved is ε = {proved_text(bound['ceiling'])}"
     assert told["audit"].startswith(f"No. Attacks on the finished model prove {said} ({most})")
     assert told["audit"].endswith(f"By accounting ε = {promised_text(runs[1].privacy.epsilon())}.")
@@ -171,6 +171,9 @@ def test_verdicts(runs, report):
     plain, private = (attacked(subject(runs, report, number), 0.4, 0.6) for number in (0, 1))
     calm = with_leak(with_bound(private), "cannot be told from its control")
     assert verdict(calm)[0] == "guaranteed"
+    assert verdict(calm)[1].startswith("Guaranteed for each note alone.")
+    by_patient = replace(calm, model=dict(calm.model) | {"unit": "patient"})
+    assert verdict(by_patient)[1].startswith("Guaranteed for each patient.")
     assert verdict(with_leak(calm, "exceeds its control"))[0] == "leaks"
     assert verdict(with_bound(calm, alarm=True, epsilon=9.0))[0] == "alarm"
     public = replace(calm, model=dict(calm.model) | {"noise_source": "public seed"})
@@ -287,7 +290,7 @@ def test_the_answer_on_epsilon_has_both_attackers_and_no_epsilon_without_privacy
     made = with_bound(subject(runs, report, 1))
     seen = replace(made, tables={**made.tables, "planted": pd.DataFrame([proof])})
     assert answer(seen) == (
-        "No. Attacks on the finished model prove nothing (the most they could have proved is ε = 1.26). One that "
+        "No. Attacks on the finished model prove no ε above 0 (the most they could have proved is ε = 1.26). One that "
         "sees every step of such a training proves ε ≥ 2.11 (the most it could have proved is ε = 10.1), and by its "
         "curve ε ≥ 3.38. By accounting ε = 8."
     )
