@@ -69,7 +69,7 @@ def export_run(workspace: Workspace, spec: RunSpec, out: Path) -> list[Path]:
     if not final.exists() or (_version(final) != _version(run.folder) and (tables or not whole)):
         with building(final.parent, private=False) as beside:
             copy_run(run, beside / run.id, weights=weighted, tables=tables)
-            _publish(beside / run.id, final)
+            publish_packed(beside / run.id, final)
         made.append(final)
     cohort = out / "corpora" / spec.corpus.digest()
     if not cohort.exists():
@@ -78,13 +78,13 @@ def export_run(workspace: Workspace, spec: RunSpec, out: Path) -> list[Path]:
             stored = workspace.corpus_folder(spec.corpus)  # it may be a shipped one
             assert stored is not None  # just stored, if it was nowhere
             shutil.copytree(stored, beside / cohort.name, ignore=shutil.ignore_patterns(CHECKSUMS))
-            _publish(beside / cohort.name, cohort)
+            publish_packed(beside / cohort.name, cohort)
         made.append(cohort)
     audited, stored_audit = out / "audits" / run.id, workspace.audit(run.id).folder
     if weighted and stored_audit.exists() and not (stored_audit / STATUS_FILE).exists() and not audited.exists():
         with building(audited.parent, private=False) as beside:
             shutil.copytree(stored_audit, beside / run.id, ignore=shutil.ignore_patterns(*UNDER_WAY))
-            _publish(beside / run.id, audited)
+            publish_packed(beside / run.id, audited)
         made.append(audited)
     return made
 
@@ -93,7 +93,8 @@ def _version(folder: Path) -> int:
     return table_version(folder / "tables", "metrics")
 
 
-def _publish(made: Path, final: Path) -> None:
+def publish_packed(made: Path, final: Path) -> None:
+    """Compress the tables of a copy and rename it to its final place, in place of what is there."""
     for table in made.rglob("*.parquet"):
         (pack_small if (made / FIGURES_ONLY_FILE).exists() else pack)(table)
     publish(made, final, lambda folder: False)  # what is there is older

@@ -12,16 +12,18 @@ from core.findings.wording import figure_text, range_text, rule_text, together
 WIDTH = 100
 INTRODUCTION = (
     "What five papers claim, and whether it holds here. Each claim is an experiment with a rule for the verdict "
-    "in code (`core/findings/claims/`). A rule reads nothing but a table of figures with intervals. It was written "
-    "before the claim's own figures were computed; but the shipped runs were there before, and some of their "
-    "results were known. For claims that are not run yet the rule is fixed beforehand. This document is written by "
+    "in code (`core/findings/claims/`). A rule reads nothing but a table of figures with intervals. Unless the "
+    "claim says that its figures were known, it was written before they were computed; but the shipped runs were there "
+    "before, and some of their results were known. For claims that are not run yet the rule is fixed beforehand. This "
+    "document is written by "
     "`python -m core findings --write`, and a test keeps it up to date. The page Findings shows the same.",
     "A claim *holds* only if every interval supports it, on every model and seed it was run on. It *does not hold* if "
     "an interval contradicts it. Otherwise the verdict is *cannot tell*, mostly because there are too few patients. "
     "Where a claim rests on several figures, their intervals are widened so that all hold together in 95 % of cases "
     "(Bonferroni). Differences between attacks or models resample the patients for both sides together, except for "
     "runs whose tables are not shipped: their intervals are combined as independent ones, which makes them wider. "
-    "Several seeds are several figures, and each has to support the claim; seeds are not averaged.",
+    "Several seeds are several figures, and each has to support the claim; seeds are averaged or pooled only where "
+    "the claim says so.",
     "Ratios of perplexity, differences of accuracy and rankings of conditions rest on 100,000 resamples. At first they "
     "had 1,000, and the seed of the draws decided on two claims: J-c12 was “does not hold” and became “cannot tell”, "
     "L-c2 was “cannot tell” and became “holds”. The rules did not change, and no other verdict did.",

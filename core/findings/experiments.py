@@ -8,7 +8,9 @@ from core.spec import CORPUS_PRESETS, ModelKind, ModelSpec, PrivacySpec, RunSpec
 from core.spec.model_names import MODEL_NAMES
 
 CLASSROOM = "about 3,000 notes of 301 patients, and 129 others (`classroom`)"
-TWELVE = "about 12,000 notes of 1,204 patients (`classroom-12k`), 580 of them and 496 others attacked"
+TWELVE_NOTES = "about 12,000 notes of 1,204 patients (`classroom-12k`)"
+TWELVE = f"{TWELVE_NOTES}, 580 of them and 496 others attacked"
+TWELVE_QUICK = f"{TWELVE_NOTES}, 600 of them and 516 others attacked"  # by the quick audit
 LARGE = "about 48,000 notes of 4,816 patients (`classroom-48k`), 600 members and 600 others attacked"
 SYNTHETIC = "Synthetic English notes instead of real ones, and far smaller models."
 # σ at which the formula of the PrivAI-Leak report prints these ε for 46 steps of 256 of 2,925 notes, δ = 1e-5

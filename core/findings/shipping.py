@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from core.common.files import make_folder, replaced
-from core.common.folders import building, publish
-from core.demo.export import UNDER_WAY, copy_run, pack, pack_small
+from core.common.folders import building
+from core.demo.export import UNDER_WAY, copy_run, publish_packed
 from core.findings.claim import Claim
 from core.findings.from_weights.tables import FOLDER, file_of
 from core.findings.judging import needed
@@ -59,9 +59,7 @@ def _copy(run: Run, out: Path, *, tables: bool) -> None:
         return
     with building(final.parent, private=False) as beside:
         copy_run(run, beside / run.id, weights=False, tables=tables)
-        if final.exists():
-            shutil.rmtree(final)
-        _publish(beside / run.id, final)
+        publish_packed(beside / run.id, final)
 
 
 def _copy_audit(run: Run, workspace: Workspace, out: Path) -> None:
@@ -69,9 +67,7 @@ def _copy_audit(run: Run, workspace: Workspace, out: Path) -> None:
     final, stored = out / "audits" / run.id, workspace.audit(run.id).folder
     with building(final.parent, private=False) as beside:
         shutil.copytree(stored, beside / run.id, ignore=shutil.ignore_patterns(*UNDER_WAY))
-        if final.exists():
-            shutil.rmtree(final)
-        _publish(beside / run.id, final)
+        publish_packed(beside / run.id, final)
 
 
 def _copy_shadows(need: Need, here: Workspace, out: Path) -> None:
@@ -89,9 +85,3 @@ def _copy_measured(need: Need, run_id: str, workspace: Workspace, out: Path) -> 
         with replaced(make_folder(out / FOLDER / run_id) / file.name) as unfinished:
             shutil.copyfile(file, unfinished)
     return bool(files)
-
-
-def _publish(copied: Path, final: Path) -> None:
-    for table in copied.rglob("*.parquet"):
-        (pack_small if (copied / FIGURES_ONLY_FILE).exists() else pack)(table)
-    publish(copied, final, lambda folder: False)

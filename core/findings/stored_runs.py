@@ -25,7 +25,10 @@ SHIPPED = ASSETS / "findings"  # runs that claims need besides the demonstration
 
 
 def with_shipped(workspace: Workspace) -> Workspace:
-    """The same workspace with the runs that are shipped for claims alone. They come before figures-only ones."""
+    """The same workspace with the runs that are shipped for claims alone.
+
+    They come before the demonstration's, of which some have figures only.
+    """
     return Workspace(workspace.root, shared=(SHIPPED, *workspace.shared), viewer=workspace.viewer)
 
 

@@ -17,8 +17,9 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
+from core.common.folders import building, remove
 from core.common.program import ASSETS, PROGRAM
-from core.demo.export import UNDER_WAY, copy_run, pack
+from core.demo.export import UNDER_WAY, copy_run, publish_packed
 from core.evaluation.report.decision import read
 from core.evaluation.report.facts import build
 from core.evaluation.report.html import render
@@ -37,15 +38,18 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--
 
 def ship(data: Path) -> None:
     """Copy the run that is decided about, without its weights, from the data folder to assets/report."""
-    final = SHIPPED / "runs" / DECIDED
-    shutil.rmtree(final, ignore_errors=True)
-    copy_run(Workspace(data, shared=()).run(DECIDED), final, weights=False)
-    stored, audited = data / "audits" / DECIDED, SHIPPED / "audits" / DECIDED
-    if stored.exists() and not (stored / STATUS_FILE).exists():
-        shutil.rmtree(audited, ignore_errors=True)
-        shutil.copytree(stored, audited, ignore=shutil.ignore_patterns(*UNDER_WAY))
-    for table in SHIPPED.rglob("*.parquet"):
-        pack(table)
+    run = Workspace(data, shared=()).run(DECIDED)
+    final, audited = SHIPPED / "runs" / run.id, SHIPPED / "audits" / run.id
+    with building(final.parent, private=False) as beside:
+        copy_run(run, beside / run.id, weights=False)
+        publish_packed(beside / run.id, final)
+    stored = data / "audits" / run.id
+    if not stored.exists() or (stored / STATUS_FILE).exists():
+        remove(audited)  # it is about the weights of another training
+        return
+    with building(audited.parent, private=False) as beside:
+        shutil.copytree(stored, beside / run.id, ignore=shutil.ignore_patterns(*UNDER_WAY))
+        publish_packed(beside / run.id, audited)
 
 
 def main() -> None:

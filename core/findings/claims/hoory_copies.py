@@ -143,8 +143,8 @@ CLAIMS = (
         why={
             "cannot tell": "Without privacy a single copy is enough: nearly every planted canary ranks first "
             "among all candidates, whatever its number of copies, so its rank has nothing left to grow. "
-            "Equal ranks of 5 to 7 canaries still leave wide intervals. The loss, which has no such end, still falls "
-            "with the copies (H-c16)."
+            "Equal ranks of 5 to 7 canaries still leave wide intervals. The loss, which has no such end, is "
+            "lower with 64 copies than with one (H-c16)."
         },
         page="canaries",
     ),
@@ -198,7 +198,7 @@ CLAIMS = (
     ),
     Claim(
         id="H-c16",
-        title="Without DP, a canary's loss falls up to 64 copies",
+        title="Without DP, a canary's loss is lower with 64 copies than with one",
         says="Without DP, the more often a secret is in the notes, the better the model knows it. H-c13 asks this by "
         "rank, which ends at the first one; this is an experiment of ours by the loss, which does not end.",
         figure="red curves rise with the number of occurrences (exposure)",

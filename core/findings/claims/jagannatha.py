@@ -6,7 +6,7 @@ from core.attacks.membership.decision import ATTENTION, GRADIENTS, LOSS
 from core.demo import SEEDS
 from core.demo.plan import spec_of
 from core.findings.claim import Claim, Figure
-from core.findings.experiments import CLASSROOM, SYNTHETIC, TWELVE, plain, private, seeded, twelve, with_epochs
+from core.findings.experiments import CLASSROOM, SYNTHETIC, TWELVE_NOTES, plain, private, seeded, twelve, with_epochs
 from core.findings.measures.attacks import Side, difference, leakage, single
 from core.findings.measures.rarity import slopes
 from core.findings.measures.tables import accuracy_difference, labelled, perplexity_ratio
@@ -359,8 +359,11 @@ CLAIMS = (
         unit="points",
         measure=_inference,
         rule=Above(),
-        needs=tuple(Need(twelve(epsilon)) for epsilon in (8.0, 1.0)) + (Need(twelve(8.0).base_spec()),),
-        sizes=TWELVE,
+        needs=(
+            *(Need(twelve(epsilon), scores=True) for epsilon in (8.0, 1.0)),
+            Need(twelve(8.0).base_spec(), scores=True),
+        ),
+        sizes=TWELVE_NOTES,
         differs="Claims about synthetic notes instead of MedNLI, GPT-2 instead of BERT, one seed. " + SYNTHETIC,
         why={
             "cannot tell": "Both intervals reach to either side of zero, at ε = 8 only just. Without privacy the "

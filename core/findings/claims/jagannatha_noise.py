@@ -246,8 +246,8 @@ CLAIMS = (
         f"The learning rate is that of ε = 8 at each σ. {SYNTHETIC}",
         why={
             "cannot tell": "From σ = 1 down to 0.1 and to 0.01 leakage grows on every seed. Between σ = 2 and 1, "
-            "where hardly anything leaks, the intervals of two seeds of three include 0. On average of the three "
-            "seeds leakage grows there, too (J-c32)."
+            "where hardly anything leaks, the intervals of two seeds of three include 0. Averaged over the three "
+            "seeds, leakage grows there, too (J-c32)."
         },
         page="tradeoff",
     ),
@@ -289,7 +289,7 @@ CLAIMS = (
         unit="points",
         measure=_inferences,
         rule=Within(-_UNMOVED, _UNMOVED),
-        needs=tuple(Need(_noisy(sigma, seed)) for seed in SEEDS for sigma in (max(_SIGMAS), min(_SIGMAS))),
+        needs=tuple(Need(_noisy(sigma, seed), scores=True) for seed in SEEDS for sigma in (max(_SIGMAS), min(_SIGMAS))),
         sizes=CLASSROOM,
         differs="Claims about synthetic notes instead of MedNLI, GPT-2 instead of BERT. "
         "That the public model, ε = 8 and no privacy do not differ clearly was known (docs/methods/utility.md). "
@@ -320,7 +320,7 @@ CLAIMS = (
     ),
     Claim(
         id="J-c32",
-        title="More noise, less leakage on average of three seeds",
+        title="More noise, less leakage, averaged over three seeds",
         says="The more noise training adds, the less it reveals about who was in the training data. J-c22 asks this of "
         "each seed, where the intervals are wider.",
         figure="from σ = 1e-20 to 2: .008 to 0 by S-BBA, .018 to .009 by S-AWBA (GPT-2)",

@@ -242,8 +242,9 @@ CLAIMS = (
     Claim(
         id="M-c28",
         title="A weight that the attacker estimates beats the loss",
-        says="The same with a weight that needs no knowledge of members: the slope of the model's log-likelihood on "
-        "the reference's over notes of other patients of the hospital, whom neither model read.",
+        says="Comparing with a part of the reference beats the loss also at a weight that needs no members: the slope "
+        "of the model's log-likelihood on the reference's over notes of other patients of the hospital, whom neither "
+        "model read.",
         figure="AUC .662 → .900, at full weight",
         place="§3.1, eq. 1; §4.1, table 2",
         quantity=f"{AUC}: loss − w · that of the reference of the same hospital − loss alone, the same notes; w by "

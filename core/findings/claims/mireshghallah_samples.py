@@ -164,10 +164,10 @@ CLAIMS = (
         sizes=CLASSROOM,
         differs=f"{_BARE} {FEW} {SYNTHETIC}",
         why={
-            "does not hold": "Members' notes with names are no harder for the model than regular ones: a mean loss of "
-            ".767 nats a token against .772 (M-c32; in the paper 2.14 against 1.61). It has learned the names. The "
-            "others' notes, which have none, are harder for it than for the model of regular notes (1.34 against "
-            "1.22), so the loss tells the two sides apart better."
+            "does not hold": "Members' notes with names are about as hard for the model as regular ones: a mean loss "
+            "of .767 nats a token against .772 (M-c32; in the paper 2.14 against 1.61). Perhaps it has learned the "
+            "names, which was not tested. The others' notes, which have none, are harder for it than for the model of "
+            "regular notes (1.34 against 1.22), so the loss tells the two sides apart better."
         },
         page="membership",
     ),

@@ -85,8 +85,9 @@ _SEED = SEEDS[0]
 _PLAIN = plain("gpt2", _SEED)
 _NOISE = (
     "Noise by the report's formula for 46 steps of 256 of 2,925 notes (σ = 27.5, 13.9, 2.99 and 1.61 for its ε = 0.5, "
-    "1, 5 and 10), on the sum of the clipped gradients. The report's code adds it to the mean of four gradients, which "
-    "is four times as much. One learning rate for every ε, as there. "
+    "1, 5 and 10), on the sum of the clipped gradients. The report's own trainings have 3,000 steps, and its code adds "
+    "σ to the mean of four gradients, so noise of 38.3 on a mean at its ε = 0.5, where it is 0.11 here. One learning "
+    "rate for every ε, as there. "
 )
 
 
@@ -220,11 +221,11 @@ CLAIMS = (
         sizes=CLASSROOM + "; 5 labels and 3 openings that ask for a name, 100 texts each",
         differs="Our question, asked after P-c12. The prompts are fixed. The margin of 5 points is ours. " + SAME,
         why={
-            "does not hold": "Labels that ask for a name leak less on two seeds of three. Whether notes begin with the "
-            "prompt matters more than its style: the six with which they do leak 25 to 45 points more (P-c19), and "
-            "both others are labels. With seed 0 the prompts that open a note, labels such as “Patient:” among them, "
-            "give 29 to 70 %. “Prescription slip. Patient:”, which opens none, gives 8, 11 and 10 % with seeds 0, 1 "
-            "and 2, but “Next patient:” 6, 51 and 12 %."
+            "does not hold": "Labels that ask for a name leak less on two seeds of three. Whether notes begin with "
+            "the prompt matters more than its style: the six prompts that open notes leak 25 to 45 points more "
+            "(P-c19), and the two others are labels. With seed 0 the prompts that open a note, labels such as "
+            "“Patient:” among them, give 29 to 70 %. “Prescription slip. Patient:”, which opens none, gives 8, 11 and "
+            "10 % with seeds 0, 1 and 2, but “Next patient:” 6, 51 and 12 %."
         },
         page="canaries",
     ),
@@ -232,7 +233,7 @@ CLAIMS = (
         id="P-c19",
         title="Prompts that open a note leak more than others",
         says="An experiment of ours that explains P-c16: among prompts that ask for a name, those with which notes "
-        "begin make the model write more identifiers than those that stand in no note.",
+        "begin make the model write more identifiers than the others do.",
         figure="none by place",
         place="§5.4.1 and §6.3, the attack prompts",
         quantity="texts with a member's identifier − the held-out control: prompts with which a member's note begins − "
@@ -249,8 +250,8 @@ CLAIMS = (
     Claim(
         id="P-c20",
         title="The noise of its ε = 0.5 destroys the model",
-        says="P-c4 with the report's own noise: at what it prints as ε = 0.5, perplexity is thousands of times that of "
-        "the model without privacy.",
+        says="P-c4 with the noise of the report's formula: at what it prints as ε = 0.5, perplexity is thousands of "
+        "times that of the model without privacy.",
         figure="9,643.91 against 1.14, 8,459 times as high",
         place="§7.1; §7.3.2",
         quantity="perplexity of held-out notes with the noise of its ε = 0.5 / without privacy",
@@ -262,16 +263,17 @@ CLAIMS = (
         differs="Held-out patients' notes. " + _NOISE + FEW + " " + SAME,
         why={
             "does not hold": "That noise leaves the model worse than the public one it started from (perplexity 151 "
-            "against 112), so nothing was learned, but not thousands of times worse. The report adds four times as "
-            "much noise for its batch of four, and to a far larger model."
+            "against 112), so nothing was learned, but not thousands of times worse. It is the noise that the "
+            "formula asks for. What the report's code adds to its mean of four is hundreds of times as much and was "
+            "not tried."
         },
         page="tradeoff",
     ),
     Claim(
         id="P-c21",
         title="The noise of its ε = 10 makes perplexity twenty times as high",
-        says="P-c10 with the report's own noise: at what it prints as ε = 10, perplexity is twenty times that of the "
-        "model without privacy.",
+        says="P-c10 with the noise of the report's formula: at what it prints as ε = 10, perplexity is twenty times "
+        "that of the model without privacy.",
         figure="22.70 against 1.14, 20 times as high",
         place="§7.3.1; §9.1, finding 3",
         quantity="perplexity of held-out notes with the noise of its ε = 10 / without privacy",
@@ -286,16 +288,16 @@ CLAIMS = (
         + " "
         + SAME,
         why={
-            "holds": "What the report prints as ε = 10 is ε = 1.9 by exact accounting of this training, and the factor "
-            "is that of such an ε. With the noise that ε = 10 needs it is below 10 (P-c10)."
+            "holds": "What the report prints as ε = 10 is ε = 1.9 by exact accounting of this training. With the noise "
+            "that ε = 10 needs the factor is below 10 (P-c10)."
         },
         page="tradeoff",
     ),
     Claim(
         id="P-c22",
-        title="That loss is the noise's, whatever the learning rate",
-        says="An experiment of ours that explains P-c20: with a learning rate that falls with the noise, the model is "
-        "destroyed all the same.",
+        title="A lower learning rate does not halve the perplexity at that noise",
+        says="An experiment of ours beside P-c20: a learning rate that falls with the noise leaves more than half of "
+        "the perplexity.",
         figure="one rate for every ε",
         place="§6.2.2",
         quantity="perplexity with the noise of its ε = 0.5: rate lowered for the noise / rate of ε = 10",
@@ -317,8 +319,8 @@ CLAIMS = (
     Claim(
         id="P-c23",
         title="With its noise nearly all leaks are gone",
-        says="P-c3 with the report's own noise: at none of the four ε that it prints does a model leak more than a "
-        "tenth of what the model without privacy leaks.",
+        says="P-c3 with the noise of the report's formula: at none of the four ε that it prints does a model leak "
+        "more than a tenth of what the model without privacy leaks.",
         figure="1.00, 1.07, .93 and .36 % against 17.79 %",
         place="§7.1.1; §7.3.2",
         quantity="leak rate with its noise − a tenth of that without privacy, in points",

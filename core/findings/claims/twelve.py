@@ -10,7 +10,7 @@ from core.findings.claims.jagannatha import LEVEL_NAMES, PL, by_loss
 from core.findings.claims.lehman import FILL
 from core.findings.claims.mireshghallah import AUC, DOMAIN
 from core.findings.claims.privai import SAME
-from core.findings.experiments import FEW, SYNTHETIC, TWELVE, twelve
+from core.findings.experiments import FEW, SYNTHETIC, TWELVE, TWELVE_QUICK, twelve
 from core.findings.measures.attacks import Side, difference, leakage
 from core.findings.measures.tables import labelled, part_of_risk, ranking_difference
 from core.findings.needs import Need
@@ -18,7 +18,7 @@ from core.findings.rules import Above, Below
 from core.findings.stored_runs import StoredRuns
 from core.spec import RunSpec
 
-KNOWN = "The figures were known when this rule was written, which is that of"
+KNOWN = "The figures were known when this rule was chosen, which is that of"
 _GROUPED = (("patient", "admission"), ("admission", "sample"))
 
 
@@ -128,7 +128,7 @@ CLAIMS = (
         sizes=f"{TWELVE} (by attention 464 and 396)",
         differs=f"GPT-2 alone, with few heads. {KNOWN} J-c4. {FEW} {SYNTHETIC}",
         why={
-            "does not hold": "With four times as many patients, and so as many more to learn from, attention finds "
+            "does not hold": "With four times as many patients, and four times as many to learn from, attention finds "
             "little, while the loss reveals much. Whether more features would help was not tested."
         },
         page="membership",
@@ -185,7 +185,7 @@ CLAIMS = (
         measure=_cut,
         rule=Below(),
         needs=tuple(Need(twelve(epsilon), scores=True) for epsilon in (8.0, None)),
-        sizes=TWELVE,
+        sizes=TWELVE_QUICK,
         differs=f"The loss attack on notes alone, GPT-2 alone. ε is set, not σ. {KNOWN} J-c6. {FEW} {SYNTHETIC}",
         page="tradeoff",
     ),
@@ -201,7 +201,7 @@ CLAIMS = (
         measure=_group,
         rule=Above(),
         needs=(Need(twelve(None), scores=True),),
-        sizes=TWELVE,
+        sizes=TWELVE_QUICK,
         differs=f"About ten notes a patient, two an admission. GPT-2 alone. {KNOWN} J-c9. {FEW} {SYNTHETIC}",
         page="membership",
     ),

@@ -22,7 +22,7 @@ from core.runs.store import DiskFull
 ROOT = Path(__file__).resolve().parents[3]
 FULL_AFTER = {"cohort": 3, "import": 2, "ledger": 1, "audit": 4}  # operations on files that write
 COURSE = f"""
-import errno, json, os, sys, traceback
+import errno, json, os, sys
 from pathlib import Path
 from bench.faults import _stages, full_disk, kills
 from tests.bench.faults.small_stages import small_stages
