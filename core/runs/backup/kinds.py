@@ -40,8 +40,8 @@ _NAMES: dict[Kind, str] = {
 _FILES: dict[Kind, str] = {
     "uploads": re.escape(RECORD),
     "corpora": r"spec\.json|checksums\.json|uploaded|(?:patients|notes|canaries|diagnoses)\.parquet",
-    "runs": r"(?:spec|status|checksums|privacy|vocabulary|figures-only)\.json|events\.jsonl|README\.md|uploaded"
-    rf"|model/{_SAVED}|tables/{_FILE}\.parquet",
+    "runs": r"(?:spec|status|checksums|privacy|vocabulary|figures-only|trained-by)\.json|events\.jsonl|README\.md"
+    rf"|uploaded|model/{_SAVED}|tables/{_FILE}\.parquet",
     "audits": rf"{_AUDIT}|prove/(?:{_AUDIT})|forget/{_DIGEST}/(?:{_AUDIT}|models/{_FILE}/{_SAVED})",
     "references": _SAVED,
     "ledger": r"[0-9]{4,}\.json|head",
