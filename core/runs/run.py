@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pandas as pd
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from core.common.files import replace_text
 from core.common.randomness import NoiseSource
@@ -286,7 +286,7 @@ class Run:
 
 
 _opened: dict[tuple[Path, bool], tuple[FolderIdentity, Run]] = {}
-_Versions = TypeAdapter(list[dict[str, str]])
+_Versions = TypeAdapter(Annotated[list[dict[str, str]], Field(min_length=1)])
 
 
 def read_promise(folder: Path, spec: RunSpec, schema: int = SCHEMA) -> Mechanism:
@@ -311,7 +311,7 @@ def file_problems(folder: Path, spec: RunSpec) -> Iterator[tuple[str, str]]:
     if spec.vocabulary is not None:
         checks.append((VOCABULARY_FILE, json_problem))
     if (folder / TRAINED_BY_FILE).exists():  # runs of older versions lack it
-        checks.append((TRAINED_BY_FILE, json_problem))
+        checks.append((TRAINED_BY_FILE, _trained_by_problem))
     if (folder / "model").is_dir():  # most shipped runs have no weights
         checks += [(f"model/{path.name}", json_problem) for path in sorted((folder / "model").glob("*.json"))]
         checks += [(f"model/{path.name}", weights_problem) for path in sorted((folder / "model").glob("*.safetensors"))]
@@ -368,6 +368,15 @@ def read_vocabulary(folder: Path) -> tuple[str, ...]:
 def write_trained_by(folder: Path, versions: Sequence[Mapping[str, str]]) -> None:
     """Write the versions that trained a run's weights, in turn, to `trained-by.json`, a JSON list of objects."""
     replace_text(folder / TRAINED_BY_FILE, json.dumps(list(versions), indent=1))
+
+
+def _trained_by_problem(path: Path) -> str | None:
+    """Why a `trained-by.json` cannot be used, or None."""
+    try:
+        read_trained_by(path.parent)
+    except RunBroken:
+        return "is damaged"
+    return None
 
 
 def read_trained_by(folder: Path) -> list[dict[str, str]] | None:

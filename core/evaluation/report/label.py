@@ -70,7 +70,7 @@ def label(subject: Subject) -> dict[str, Any]:
         "accountant": ACCOUNTANTS[held["accountant"]] if choice is None else OF_A_CHOICE,
         "implementation": (
             "PHI Leak Lab, its own clipping, noise and numerical accounting (docs/methods/training.md, accounting.md); "
-            f"{trained_text(run.trained_by)}; this report is by PHI Leak Lab {program_version()}"
+            f"{trained_text(run.trained_by)}; this report was made with PHI Leak Lab {program_version()}"
         ),
         "noise": OF_A_KEY if subject.protected else OF_A_SEED,
         "not_protected": not_protected,
@@ -82,7 +82,7 @@ def trained_text(trained_by: Sequence[Mapping[str, str]] | None) -> str:
     if trained_by is None:
         return "the version that trained it was not recorded"
     turns = [versions_text(one) or "a version that was not recorded" for one in trained_by]
-    return f"trained by {', then by '.join(turns)}"
+    return f"trained with {', then with '.join(turns)}"
 
 
 def _curve(mechanism: Mechanism) -> dict[str, Any]:

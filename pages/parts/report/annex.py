@@ -64,8 +64,10 @@ def _versions(made: Report) -> None:
     """The versions that made the report, and those that trained each model."""
     from core.evaluation.report.label import trained_text
 
-    lines = [f"This report: {versions_text(made.facts['versions'])}"]
-    lines += [f"{made.facts['names'][run]}: {trained_text(found)}" for run, found in made.facts["trained_by"].items()]
+    lines = [f"This report – made with {versions_text(made.facts['versions'])}"]
+    lines += [
+        f"Model {made.facts['names'][run]} – {trained_text(found)}" for run, found in made.facts["trained_by"].items()
+    ]
     for line in lines:
         st.caption(literal(line, 2_000))
 

@@ -14,7 +14,7 @@ from core.common import versions as module
 from core.evaluation.report import label
 from core.evaluation.report.facts import build
 from core.evaluation.report.html import render
-from core.runs.run import TRAINED_BY_FILE, Run, RunBroken
+from core.runs.run import TRAINED_BY_FILE, Run, RunBroken, file_problems
 from core.runs.store import Workspace
 from tests.evaluation.report.test_report_json import problems
 
@@ -60,26 +60,29 @@ def test_an_older_run_says_that_its_version_was_not_recorded(copied, smoke_specs
     assert run.trained_by is None
     text = implementation(run, copied)
     assert "the version that trained it was not recorded" in text and torch.__version__ not in text
-    assert text.endswith(f"this report is by PHI Leak Lab {module.program_version()}")
+    assert text.endswith(f"this report was made with PHI Leak Lab {module.program_version()}")
 
 
 def test_the_version_that_trained_and_the_one_that_reports_are_both_given(copied, smoke_specs):
     run = copied.run(smoke_specs["dp"].run_id)
     (run.folder / TRAINED_BY_FILE).write_text('[{"PHI Leak Lab": "0.0.9", "torch": "2.0.1"}]', encoding="utf-8")
     text = implementation(copied.run(run.id), copied)
-    assert "trained by PHI Leak Lab 0.0.9, torch 2.0.1;" in text
-    assert text.endswith(f"this report is by PHI Leak Lab {module.program_version()}")
+    assert "trained with PHI Leak Lab 0.0.9, torch 2.0.1;" in text
+    assert text.endswith(f"this report was made with PHI Leak Lab {module.program_version()}")
 
 
 def test_a_training_that_several_versions_made_names_them_in_turn():
     one, other = {"PHI Leak Lab": "0.1.0", "platform": "linux"}, {"PHI Leak Lab": "0.2.0"}
-    assert label.trained_text([one, other]) == "trained by PHI Leak Lab 0.1.0, linux, then by PHI Leak Lab 0.2.0"
-    assert label.trained_text([{}, other]) == "trained by a version that was not recorded, then by PHI Leak Lab 0.2.0"
+    assert label.trained_text([one, other]) == "trained with PHI Leak Lab 0.1.0, linux, then with PHI Leak Lab 0.2.0"
+    assert (
+        label.trained_text([{}, other]) == "trained with a version that was not recorded, then with PHI Leak Lab 0.2.0"
+    )
 
 
-@pytest.mark.parametrize("content", ["[", "{}", '[{"torch": 2}]'])
+@pytest.mark.parametrize("content", ["[", "{}", "[]", '[{"torch": 2}]'])
 def test_a_damaged_record_is_refused_with_its_name(copied, smoke_specs, content):
     run = copied.run(smoke_specs["dp"].run_id)
     (run.folder / TRAINED_BY_FILE).write_text(content, encoding="utf-8")
     with pytest.raises(RunBroken, match="trained-by.json"):
         _ = copied.run(run.id).trained_by
+    assert (TRAINED_BY_FILE, "is damaged") in file_problems(run.folder, run.spec), "verify finds it"
