@@ -18,6 +18,7 @@ from core.common.formatting import REPRODUCIBLE
 from core.demo.plan import SIZES, spec_of
 from core.evaluation.membership.summary import membership
 from core.evaluation.registry import on_card
+from core.evaluation.sweep.limit_measures import losses_by_patient
 from core.runs.card import CARD_FILE, write_card
 from core.runs.events import CANCEL_FILE, EVENTS_FILE, STATUS_FILE
 from core.runs.figures_only import LEFT_OUT, FiguresOnly, excerpt
@@ -133,20 +134,12 @@ def write_excerpts(run: Run, folder: Path) -> None:
     write_table(tables, "example_hits", hits)
     scores = run.table("scores")
     scores = scores[scores["attack"] == LOSS]
-    write_table(tables, "heldout_losses", heldout_losses(scores))
+    write_table(tables, "heldout_losses", losses_by_patient(scores))
     figures = membership(scores, resamples=audit.bootstrap, seed=audit.seed)
     figures = figures[(figures["length"] == "all") & (figures["level"] != "admission")]
     write_table(tables, "membership", figures)
     write_table(tables, "history", thinned(history))
     FiguresOnly(generations=len(generations), history=len(history)).write(folder)
-
-
-def heldout_losses(scores: pd.DataFrame) -> pd.DataFrame:
-    """patient_id, tokens, nats of held-out patients: the sums over their notes, from the loss attack's scores."""
-    chosen = scores[scores["split"] == "heldout"]
-    nats = -chosen["score"] * chosen["tokens"]
-    found = chosen.assign(nats=nats).groupby("patient_id", sort=True)[["tokens", "nats"]].sum()
-    return found.reset_index()
 
 
 def thinned(history: pd.DataFrame) -> pd.DataFrame:

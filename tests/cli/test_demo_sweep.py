@@ -12,9 +12,10 @@ import pytest
 
 from core.__main__ import main
 from core.demo import plan, training
-from core.demo.export import export_run, heldout_losses, thinned
+from core.demo.export import export_run, thinned
 from core.demo.work_left import WorkLeft
 from core.evaluation.membership.strongest_attack import strongest
+from core.evaluation.sweep.limit_measures import losses_by_patient
 from core.pipeline.refresh import refresh
 from core.runs.figures_only import EXAMPLES, examples
 from core.runs.integrity.verify import damages
@@ -243,7 +244,7 @@ def test_held_out_losses_are_summed_by_patient() -> None:
             "score": [-1.0, -2.0, -0.5, -9.0],
         }
     )
-    found = heldout_losses(scores).set_index("patient_id")
+    found = losses_by_patient(scores).set_index("patient_id")
     assert found["tokens"].to_dict() == {"a": 5, "b": 4}
     assert found["nats"].to_dict() == {"a": 2 * 1.0 + 3 * 2.0, "b": 4 * 0.5}
 

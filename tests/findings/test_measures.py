@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 
 from core.attacks.membership.decision import LOSS
-from core.demo.export import heldout_losses
 from core.evaluation.stats.bootstrap import patient_weights
 from core.evaluation.stats.intervals import proportion_interval
+from core.evaluation.sweep.limit_measures import losses_by_patient
 from core.findings.claim import Figure
 from core.findings.claims import chosen
 from core.findings.experiments import REPORT_NOISE, at_report_noise, plain, private, twelve
@@ -153,7 +153,7 @@ def test_the_ratio_of_perplexities_is_that_of_the_same_notes() -> None:
 
 def test_runs_with_figures_only_have_the_same_ratio_of_perplexities() -> None:
     one, other = (scores(0.0, seed=seed).assign(attack=LOSS) for seed in (0, 1))
-    sums = {"heldout_losses": heldout_losses(one)}
+    sums = {"heldout_losses": losses_by_patient(one)}
     whole, partly = (
         perplexity_ratio(Runs(tables={"one": first, "other": {"scores": other}}), "one", "other")  # type: ignore[arg-type]
         for first in ({"scores": one}, sums)

@@ -125,16 +125,21 @@ def heldout_losses(run: Run, summed: bool) -> pd.DataFrame:
     Patients are resampled as a whole, so the share of the gain and its interval are the same.
     """
     if run.figures_only:
-        found = run.table("heldout_losses")
-        return found.set_index("patient_id", drop=False)
+        return run.table("heldout_losses").set_index("patient_id", drop=False)
     scores = scores_of(run, None)
-    chosen = scores[scores["split"] == "heldout"].set_index("note_id")
-    nats = -chosen["score"] * chosen["tokens"]
-    found = pd.DataFrame({"patient_id": chosen["patient_id"], "nats": nats, "tokens": chosen["tokens"]})
-    if not summed:
-        return found
-    sums = found.groupby("patient_id", sort=True)[["tokens", "nats"]].sum().reset_index()
-    return sums.set_index("patient_id", drop=False)
+    if summed:
+        return losses_by_patient(scores).set_index("patient_id", drop=False)
+    return _heldout(scores).set_index("note_id")[["patient_id", "nats", "tokens"]]
+
+
+def losses_by_patient(scores: pd.DataFrame) -> pd.DataFrame:
+    """patient_id, tokens, nats of held-out patients: the sums over their notes, from the loss attack's `scores`."""
+    return _heldout(scores).groupby("patient_id", sort=True)[["tokens", "nats"]].sum().reset_index()
+
+
+def _heldout(scores: pd.DataFrame) -> pd.DataFrame:
+    chosen = scores[scores["split"] == "heldout"]
+    return chosen.assign(nats=-chosen["score"] * chosen["tokens"])
 
 
 def utility_share(run: pd.DataFrame, base: pd.DataFrame, plain: pd.DataFrame, resamples: int = RESAMPLES) -> Interval:
