@@ -56,7 +56,9 @@ def killed_stages(smoke_workspace: Path, tmp_path_factory: pytest.TempPathFactor
     command = [sys.executable, "-c", COURSE, str(tmp_path_factory.mktemp("kills")), str(smoke_workspace)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)  # noqa: S603
     assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert set(told) == set(STAGES), "every stage is judged below"
+    return told
 
 
 @pytest.mark.timeout(3_600)  # the first of them waits for all stages
