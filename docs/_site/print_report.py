@@ -1,11 +1,11 @@
-"""Prints the report of two shipped runs to docs/report/: `python -m docs._site.print_report`, needs a Chromium.
+"""Prints an example of a report to docs/report/: `python -m docs._site.print_report`, needs a Chromium.
 
 The whole report as PDF, HTML and JSON, with the decision of an imagined board (roles, no names), and pictures of its
 first page, its label and its crosswalk as they are printed.
 
-The run that is decided about has secret noise, so nobody can train it again. `… print_report DATA` first copies it from
-the data folder DATA to assets/report, with its tables and without its weights, and its full audit if that is finished.
-It is kept apart from the demonstration, whose curves and means it would change.
+The run that is decided about has secret noise, so it cannot be trained again. `… print_report DATA` first copies it
+from the data folder DATA to assets/report, with its tables and without its weights, and its full audit if that is
+finished. It is kept apart from the demonstration, whose curves and means it would change.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from core.corpus.canary_forms import FORMS
 from core.demo import SEEDS
-from core.demo.plan import GRID_KIND, grid_spec
+from core.demo.plan import GRID, GRID_KIND, grid_spec
 from core.evaluation.stats import intervals
 from core.findings.claim import Claim, Figure
 from core.findings.experiments import CLASSROOM, FEW, LARGE, SYNTHETIC, large, plain, private, seeded
@@ -27,7 +27,8 @@ _PAIRS: tuple[tuple[ModelKind, float], ...] = (("distilbert", 1.0), ("distilbert
 _NOTES, _EPOCHS, _USUAL_BATCH = 3_000, 8, 256
 _DELTA = 1e-5
 _SETTING = f"{_NOTES:,} notes, δ = 1e-5"
-SIGMAS, EPOCHS = (0.5, 0.7, 1.0, 1.4, 2.0), (2, 4, 8, 16)  # those of the grid
+SIGMAS = tuple(sorted(sigma for sigma, epochs, batch in GRID if (epochs, batch) == (_EPOCHS, _USUAL_BATCH)))
+EPOCHS = tuple(sorted(epochs for sigma, epochs, batch in GRID if (sigma, batch) == (1.0, _USUAL_BATCH)))
 BATCHES = (64, 128, 512, 1_024)
 SHARDS = (2, 8, 64)
 

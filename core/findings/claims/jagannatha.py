@@ -340,10 +340,7 @@ CLAIMS = (
             need
             for kind in KINDS
             for seed in SEEDS
-            for need in (
-                Need(private(kind, 8.0, seed), scores=True),
-                Need(private(kind, 8.0, seed).base_spec(), scores=True),
-            )
+            for need in (Need(private(kind, 8.0, seed)), Need(private(kind, 8.0, seed).base_spec()))
         ),
         sizes=CLASSROOM,
         differs="Already at ε = 8, where the paper's ε for σ ≤ 0.01 is in the thousands. " + SYNTHETIC,

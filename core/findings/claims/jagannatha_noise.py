@@ -224,7 +224,7 @@ CLAIMS = (
         unit="ratio",
         measure=_perplexities,
         rule=Above(1.0),
-        needs=tuple(Need(_noisy(sigma, seed), scores=True) for seed in SEEDS for sigma in _SIGMAS),
+        needs=tuple(Need(_noisy(sigma, seed)) for seed in SEEDS for sigma in _SIGMAS),
         sizes=CLASSROOM,
         differs="GPT-2 instead of BERT. The learning rate is that of ε = 8 at each σ. That perplexity falls as ε "
         f"grows was known (P-c9). {SYNTHETIC}",
@@ -263,7 +263,7 @@ CLAIMS = (
         measure=_worse_than_public,
         rule=Above(1.0),
         needs=tuple(
-            Need(spec, scores=True)
+            Need(spec)
             for seed in SEEDS
             for sigma in _USELESS
             for spec in (_noisy(sigma, seed), _noisy(sigma, seed).base_spec())

@@ -195,9 +195,7 @@ CLAIMS = (
         unit="ratio",
         measure=_perplexity,
         rule=Above(1_000.0),
-        needs=tuple(
-            Need(spec, scores=True) for seed in SEEDS for spec in (plain("gpt2", seed), private("gpt2", 0.5, seed))
-        ),
+        needs=tuple(Need(spec) for seed in SEEDS for spec in (plain("gpt2", seed), private("gpt2", 0.5, seed))),
         sizes=CLASSROOM,
         differs="Held-out patients' notes, and noise as exact accounting asks for. " + SAME,
         why={
@@ -287,7 +285,7 @@ CLAIMS = (
         unit="ratio",
         measure=_falling,
         rule=Below(1.0),
-        needs=tuple(Need(private("gpt2", epsilon, seed), scores=True) for epsilon in EPSILONS for seed in SEEDS),
+        needs=tuple(Need(private("gpt2", epsilon, seed)) for epsilon in EPSILONS for seed in SEEDS),
         sizes=CLASSROOM,
         differs="Noise as exact accounting asks for. That perplexity falls with ε was known from the ε "
         "trade-off page, the ratios and their intervals were not. " + SAME,
@@ -303,9 +301,7 @@ CLAIMS = (
         unit="ratio",
         measure=_twentyfold,
         rule=Above(10.0),
-        needs=tuple(
-            Need(spec, scores=True) for seed in SEEDS for spec in (plain("gpt2", seed), private("gpt2", 10.0, seed))
-        ),
+        needs=tuple(Need(spec) for seed in SEEDS for spec in (plain("gpt2", seed), private("gpt2", 10.0, seed))),
         sizes=CLASSROOM,
         differs="Held-out patients' notes, and noise as exact accounting asks for. Half of the report's factor is the "
         "line. That the factor is small at ε = 0.5 was known (P-c4). " + SAME,
