@@ -24,7 +24,7 @@ LOOKS = {
     HIDDEN: (chart_style.OKABE_ITO["sky"], "#000000", ""),
 }
 SCALE = {"points": 100.0, "share": 100.0, "ratio": 1.0, "number": 1.0}
-PER_LINE = 12  # tiles that a telephone can show beside one another
+PER_LINE = 16  # tiles that a telephone can show beside one another; on a desk all lines are above the fold
 AXES = {"points": "points", "share": "%", "ratio": "ratio", "number": ""}
 
 
@@ -53,7 +53,7 @@ def tiles(found: Sequence[Finding], hidden: Collection[str]) -> go.Figure:
             insidetextanchor="middle",
             textangle=0,
             constraintext="none",
-            textfont={"color": text, "size": 15},
+            textfont={"color": text, "size": 13},
             marker={"color": colour, "line": {"width": 0}},
             selected={"textfont": {"color": text}},  # Plotly's click ends in an error if only one of the two is given
             unselected={"marker": {"opacity": 1}, "textfont": {"color": text}},
