@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from core.demo import SEEDS, demo_spec
 from core.demo.plan import spec_of
-from core.spec import CORPUS_PRESETS, ModelKind, ModelSpec, PrivacySpec, RunSpec, audit_of, recipe, recipe_of
+from core.spec import (
+    ABSTRACTS,
+    CORPUS_PRESETS,
+    CorpusSpec,
+    ModelKind,
+    ModelSpec,
+    PrivacySpec,
+    RunSpec,
+    audit_of,
+    recipe,
+    recipe_of,
+)
 from core.spec.model_names import MODEL_NAMES
 
 CLASSROOM = "about 3,000 notes of 301 patients, and 129 others (`classroom`)"
@@ -16,6 +27,20 @@ SYNTHETIC = "Synthetic English notes instead of real ones, and far smaller model
 # σ at which the formula of the PrivAI-Leak report prints these ε for 46 steps of 256 of 2,925 notes, δ = 1e-5
 REPORT_NOISE = {0.5: 27.53, 1.0: 13.91, 5.0: 2.99, 10.0: 1.61}
 FEW = "One training, so another seed could give another figure."
+
+# The file mtsamples.txt as `corpus --from mtsamples.txt --population .2 --deduplicate near --detector "shapes 1"` makes
+# it: sample reports of mtsamples.com, each the "patient" of its pieces. The content id names the words and the split.
+PUBLIC_NOTES = CorpusSpec(
+    patients=1_679,
+    population=420,
+    notes_per_patient=5.88,
+    naming_rate=0.0087,
+    generic_rate=0.0,
+    copy_forward=0.0,
+    canary_patients=0,
+    imported="e7317173939f77d3",
+    deduplicated="near",
+)
 
 
 def plain(kind: ModelKind, seed: int = 0) -> RunSpec:
@@ -44,6 +69,21 @@ def many_copies(epsilon: float | None, seed: int = 0) -> RunSpec:
     model, privacy = ModelSpec(kind="gpt2"), PrivacySpec(target_epsilon=epsilon)
     training = recipe_of("gpt2", privacy, corpus, seed=seed)
     return RunSpec(corpus=corpus, model=model, privacy=privacy, training=training, audit=audit_of(corpus))
+
+
+def of_public_notes(kind: ModelKind, epsilon: float | None = None, seed: int = 0) -> RunSpec:
+    """Trained on public reports that nobody here wrote, from the base model that has not read them.
+
+    With an ε the recipe's short training, of three epochs, because reports are long.
+    """
+    privacy = PrivacySpec(target_epsilon=epsilon)
+    return RunSpec(
+        corpus=PUBLIC_NOTES,
+        model=ModelSpec(kind=kind, base=ABSTRACTS),
+        privacy=privacy,
+        training=recipe_of(kind, privacy, PUBLIC_NOTES, seed=seed, short=epsilon is not None),
+        audit=audit_of(PUBLIC_NOTES),
+    )
 
 
 def seeded(kind: ModelKind, seed: int) -> str:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.corpus.text_documents import documents, mended
+
 SENTENCES_A_DOCUMENT = 8  # IOB files mark sentences but not abstracts
 HELDOUT_SHARE = 0.05
 
@@ -19,7 +21,6 @@ _NO_SPACE_BEFORE = set(".,;:?!)]}%'")
 _NO_SPACE_AFTER = set("([{'")
 _GLUE = set("-/")
 _SECTION = re.compile(r"\n(?=[A-Z][A-Z /&,()-]{2,60}:)")  # a line that begins with a heading in capitals
-_LOST_BREAK = re.compile(r"(?<=[.:?]),(?=[A-Z0-9])")  # the export of mtsamples has `,` for a line break
 
 
 @dataclass(frozen=True)
@@ -146,5 +147,5 @@ def _iob_sentences(content: str) -> Iterator[list[str]]:
 
 
 def _read_plain(content: str) -> list[str]:
-    blocks = re.split(r"\n\s*\n", _LOST_BREAK.sub("\n", content))
+    blocks = (mended(document) for _, document in documents(content.splitlines()))
     return [section.strip() for block in blocks for section in _SECTION.split(block) if section.strip()]

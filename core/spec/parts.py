@@ -35,6 +35,9 @@ CLINICAL, ABSTRACTS = SHIPPED_BASES
 USUAL_COPIES = 8  # the most copies of a canary, unless a hospital has its own setting
 MEMBER_SHARE = 0.7  # of a cohort's patients; 70/30 by patient (Jagannatha 2021, A.1)
 
+# Content ids of imported cohorts of public text. Anyone may see runs on them, and their figures may be shipped.
+PUBLIC_COHORTS = frozenset({"e7317173939f77d3"})  # `core.findings.experiments.PUBLIC_NOTES`
+
 # Increasing this gives every stored run a new id: do it when a code change alters what a spec computes.
 FORMAT = 1
 
@@ -132,6 +135,11 @@ class CorpusSpec(Spec):
     def training_notes(self) -> int:
         """About how many notes a model is trained on: those of the members, 70 % of the patients."""
         return round(MEMBER_SHARE * self.patients * self.notes_per_patient)
+
+    @property
+    def is_public_text(self) -> bool:
+        """True for imported notes that are public text, so nobody's secret."""
+        return self.imported in PUBLIC_COHORTS
 
     @property
     def identifiers_are_given(self) -> bool:

@@ -1,4 +1,6 @@
-"""Untrusted tables, read row by row: CSV (also gzipped) and Parquet.
+"""Untrusted tables, read row by row: CSV (also gzipped), Parquet, and documents of plain text (.txt).
+
+A text file becomes a table of two columns, `patient` and `note` (`core.corpus.text_documents`); its rows are lines.
 
 Every error is a `BadNotes` whose message names the file, the row and the column. Rows are counted as in a spreadsheet:
 the header is row 1. Memory holds one chunk at a time. No file can make it hold more, because lines, cells, the expanded
@@ -17,6 +19,8 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from core.corpus import text_documents
 
 CHUNK = 2_000  # most rows held at once
 CHUNK_CHARACTERS = 1_000_000  # most characters of their text held at once
@@ -46,6 +50,9 @@ class Cells:
 
 def header(path: Path) -> list[str]:
     """Names of the columns. Raises BadNotes if the file is missing, empty, of unknown format or far too wide."""
+    if path.suffix.lower() == ".txt":
+        _first_bytes(path)
+        return ["patient", "note"]
     names = _parquet(path).schema_arrow.names if _is_parquet(path) else next(_records(path, None, MOST_BYTES))[1]
     if len(names) > MOST_COLUMNS:
         raise BadNotes(
@@ -77,7 +84,8 @@ def chunks(
             raise BadNotes(f"{path.name} has no column “{short(name)}”. Its columns are {listed(available)}.")
         if available.count(name) > 1:
             raise BadNotes(f"{path.name} has two columns “{short(name)}”. Rename one of them.")
-    read = _parquet_chunks if _is_parquet(path) else _csv_chunks
+    is_text = path.suffix.lower() == ".txt"
+    read = _text_chunks if is_text else _parquet_chunks if _is_parquet(path) else _csv_chunks
     empty = True
     for cells in read(path, wanted, most_bytes, on_progress):
         empty = False
@@ -177,6 +185,26 @@ def _as_text(value: object) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))  # integers are read as floats where some are missing
     return value if isinstance(value, str) else str(value)
+
+
+# Plain text ----------------------------------------------------------------------------------------------------------
+
+
+def _text_chunks(path: Path, names: list[str], most_bytes: int, progress: ReadProgress | None) -> Iterator[Cells]:
+    rows: list[int] = []
+    kept: dict[str, list[str]] = {"patient": [], "note": []}
+    characters = 0
+    for number, (row, document) in enumerate(text_documents.documents(_lines(path, progress, most_bytes)), start=1):
+        for note in text_documents.notes(document):
+            rows.append(row)
+            kept["patient"].append(f"document {number}")
+            kept["note"].append(note)
+            characters += len(note)
+        if len(rows) >= CHUNK or characters >= CHUNK_CHARACTERS:
+            yield Cells(rows, {name: kept[name] for name in names})
+            rows, kept, characters = [], {"patient": [], "note": []}, 0
+    if rows:
+        yield Cells(rows, {name: kept[name] for name in names})
 
 
 # CSV -----------------------------------------------------------------------------------------------------------------

@@ -1,8 +1,11 @@
-"""The claims, a few files a paper and one for several, in the order of the papers and of their numbers."""
+"""The claims, a few files a paper and a folder for several, in the order of the papers and of their numbers."""
 
 from __future__ import annotations
 
 from core.findings.claim import PAPERS, Claim
+from core.findings.claims.again.public_notes import CLAIMS as PUBLIC_NOTES
+from core.findings.claims.again.public_notes_ratio import CLAIMS as PUBLIC_NOTES_RATIO
+from core.findings.claims.again.twelve import CLAIMS as TWELVE
 from core.findings.claims.hoory import CLAIMS as HOORY
 from core.findings.claims.hoory_copies import CLAIMS as HOORY_COPIES
 from core.findings.claims.jagannatha import CLAIMS as JAGANNATHA
@@ -16,7 +19,6 @@ from core.findings.claims.mireshghallah_ratio import CLAIMS as MIRESHGHALLAH_RAT
 from core.findings.claims.mireshghallah_samples import CLAIMS as MIRESHGHALLAH_SAMPLES
 from core.findings.claims.privai import CLAIMS as PRIVAI
 from core.findings.claims.privai_attempts import CLAIMS as PRIVAI_ATTEMPTS
-from core.findings.claims.twelve import CLAIMS as TWELVE
 
 _FILES: tuple[tuple[Claim, ...], ...] = (
     *(JAGANNATHA, JAGANNATHA_NOISE, JAGANNATHA_RARITY),
@@ -25,6 +27,7 @@ _FILES: tuple[tuple[Claim, ...], ...] = (
     *(MIRESHGHALLAH, MIRESHGHALLAH_ENERGIES, MIRESHGHALLAH_SAMPLES, MIRESHGHALLAH_RATIO),
     *(LEHMAN, LEHMAN_LAYERS),
     TWELVE,
+    *(PUBLIC_NOTES, PUBLIC_NOTES_RATIO),
 )
 
 

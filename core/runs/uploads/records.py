@@ -162,8 +162,8 @@ def shows_commands_notes() -> bool:
 
 
 def may_see(root: Path, spec: CorpusSpec, viewer: str) -> bool:
-    """Whether the viewer may see this cohort and what was made from it. Everybody may see synthetic cohorts."""
-    if spec.imported is None:
+    """Whether the viewer may see this cohort and what was made from it. Anyone may see synthetic and public notes."""
+    if spec.imported is None or spec.is_public_text:
         return True
     return sees_upload(root, spec.digest(), viewer)
 

@@ -1,0 +1,239 @@
+"""Claims of Jagannatha 2021 and Hoory 2021 asked again about public reports, which nobody generated for this project.
+
+The reports have no table of identifiers, so claims about names and conditions cannot be asked of them.
+"""
+
+from __future__ import annotations
+
+from core.attacks.membership.decision import LOSS
+from core.demo import SEEDS
+from core.evaluation.stats import intervals
+from core.findings.claim import Claim, Figure
+from core.findings.claims.jagannatha import PL
+from core.findings.experiments import FEW, of_public_notes, seeded, with_epochs
+from core.findings.measures.attacks import Side, difference, leakage
+from core.findings.measures.canaries import copies_apart, exposure_difference
+from core.findings.measures.tables import labelled
+from core.findings.needs import Need
+from core.findings.rules import Above, Below
+from core.findings.stored_runs import StoredRuns
+from core.spec import ModelKind, RunSpec
+from core.spec.model_names import MODEL_NAMES
+
+KINDS: tuple[ModelKind, ...] = ("distilbert", "gpt2")
+SIZES = (
+    "about 6,900 notes of 1,175 public reports, and 2,900 notes of 504 others (mtsamples); each report is a patient, "
+    "its pieces of at most 100 words are the notes"
+)
+DIFFERS = (
+    "The public base model of abstracts, which has not read such reports. Some reports resemble each other, on both "
+    "sides of the split."
+)
+_BITS = "bits_per_character"
+_EARLY, _LATE = 2, 8
+
+
+def side(runs: StoredRuns, spec: RunSpec, attack: str = LOSS, level: str = "sample", length: str = "all") -> Side:
+    """An attack's scores in the run's full audit, which are ids and numbers and so can be shipped."""
+    return Side(runs.scores(spec, attack), attack, level, length)
+
+
+def attacked(*specs: RunSpec, attacks: tuple[str, ...] = (LOSS,)) -> tuple[Need, ...]:
+    """These runs with these attacks of the full audit."""
+    return tuple(Need(spec, audit=attacks) for spec in specs)
+
+
+def _private(seed: int) -> RunSpec:
+    return of_public_notes("gpt2", 8.0, seed)
+
+
+def _early(seed: int) -> RunSpec:
+    return with_epochs(of_public_notes("gpt2", seed=seed), _EARLY)
+
+
+def _causal(runs: StoredRuns) -> list[Figure]:
+    return [
+        labelled(
+            "GPT-2 − DistilBERT",
+            difference(side(runs, of_public_notes("gpt2")), side(runs, of_public_notes("distilbert")), leakage),
+        )
+    ]
+
+
+def _epochs(runs: StoredRuns) -> list[Figure]:
+    return [
+        labelled(
+            f"GPT-2, epoch {_LATE} − epoch {_EARLY}, seed {seed}",
+            difference(side(runs, of_public_notes("gpt2", seed=seed)), side(runs, _early(seed)), leakage),
+        )
+        for seed in SEEDS
+    ]
+
+
+def _cut(runs: StoredRuns) -> list[Figure]:
+    return [
+        labelled(
+            seeded("gpt2", seed),
+            difference(
+                side(runs, of_public_notes("gpt2", 8.0, seed)), side(runs, of_public_notes("gpt2", seed=seed)), leakage
+            ),
+        )
+        for seed in SEEDS
+    ]
+
+
+def _group(runs: StoredRuns) -> list[Figure]:
+    return [
+        labelled(
+            f"{MODEL_NAMES[kind]}, reports − notes",
+            difference(side(runs, of_public_notes(kind), level="patient"), side(runs, of_public_notes(kind)), leakage),
+        )
+        for kind in KINDS
+    ]
+
+
+def _better_than_public(runs: StoredRuns) -> list[Figure]:
+    found = []
+    for seed in SEEDS:
+        spec = _private(seed)
+        sides = [runs.metric(spec, _BITS, arm) for arm in ("run", "base")]
+        found.append(labelled(seeded("gpt2", seed), intervals.difference(*sides)))
+    return found
+
+
+def _grows(runs: StoredRuns) -> list[Figure]:
+    found = []
+    for seed in SEEDS:
+        apart, count = copies_apart(runs, of_public_notes("gpt2", seed=seed), 8, 1)
+        found.append(labelled(seeded("gpt2", seed), apart, units=count))
+    return found
+
+
+def _low(runs: StoredRuns) -> list[Figure]:
+    found = []
+    for seed in SEEDS:
+        pair = _private(seed), of_public_notes("gpt2", seed=seed)
+        apart, count = exposure_difference(runs, *pair, least=8)
+        found.append(labelled(seeded("gpt2", seed), apart, units=count))
+    return found
+
+
+BOTH = tuple(map(of_public_notes, KINDS))
+_PLAIN = tuple(of_public_notes("gpt2", seed=seed) for seed in SEEDS)
+_PRIVATE = tuple(_private(seed) for seed in SEEDS)
+
+CLAIMS = (
+    Claim(
+        id="J-c33",
+        title="Causal models leak more than masked ones (public reports)",
+        says="An autoregressive model leaks more than a model that predicts masked words. J-c2 asks this about "
+        "synthetic notes.",
+        figure="GPT-2 as high as 7 %, DistilBERT lowest",
+        place="§1, finding 2; §5.1; §6",
+        quantity=f"{PL}: GPT-2 − DistilBERT, the same notes by the loss attack",
+        unit="points",
+        measure=_causal,
+        rule=Above(),
+        needs=attacked(*BOTH),
+        sizes=SIZES,
+        differs=f"GPT-2 reads the notes 8 times and DistilBERT 16 times, each by its own recipe. {DIFFERS} {FEW}",
+        page="membership",
+    ),
+    Claim(
+        id="J-c34",
+        title="Leakage grows with epochs (public reports)",
+        says=f"Privacy leakage is higher after more epochs: {_LATE} are compared with {_EARLY}. J-c5 asks this about "
+        "synthetic notes.",
+        figure="on average all PL values increase with the number of epochs (1 to 4)",
+        place="§5.1, figure 1",
+        quantity=f"{PL}: after {_LATE} epochs − after {_EARLY}, notes by the loss attack",
+        unit="points",
+        measure=_epochs,
+        rule=Above(),
+        needs=attacked(*_PLAIN, *(_early(seed) for seed in SEEDS)),
+        sizes=SIZES,
+        differs=f"Separate trainings, each with its own schedule, instead of one stopped early. {DIFFERS}",
+        page="membership",
+    ),
+    Claim(
+        id="J-c35",
+        title="Training with DP cuts leakage (public reports)",
+        says="DP-SGD lowers privacy leakage. J-c6 asks this about synthetic notes.",
+        figure="from up to 7 % to mostly under 1 % PL",
+        place="§1, finding 3; §5.2, table 2",
+        quantity=f"{PL}: at ε = 8 per note − without privacy, the same notes by the loss attack",
+        unit="points",
+        measure=_cut,
+        rule=Below(),
+        needs=attacked(*_PRIVATE, *_PLAIN),
+        sizes=SIZES,
+        differs="The private training reads each note 3 times, the other one 8 times; what training less saves is not "
+        f"separated from what noise saves. ε is set, not σ. {DIFFERS}",
+        page="tradeoff",
+    ),
+    Claim(
+        id="J-c36",
+        title="Groups leak more than single notes (public reports)",
+        says="Averaging over all notes of a patient reveals more than a single note does. J-c9 asks this about "
+        "synthetic notes.",
+        figure="PL by patient above PL by admission, above PL by sample",
+        place="§1, finding 4; §5.3, figures 2 and 3",
+        quantity=f"{PL}: by report − by note, the loss attack at the same threshold",
+        unit="points",
+        measure=_group,
+        rule=Above(),
+        needs=attacked(*BOTH),
+        sizes=SIZES,
+        differs=f"About six notes a report, and no admissions between the two. {DIFFERS} {FEW}",
+        page="membership",
+    ),
+    Claim(
+        id="J-c37",
+        title="DP training still improves the model (public reports)",
+        says="Models trained with DP predict clinical notes better than the public base model. J-c11 asks this about "
+        "synthetic notes.",
+        figure="lower loss than the public BERT's 3.49 for σ ≤ 0.01",
+        place="§5.2, table 3",
+        quantity="bits a character of held-out reports: at ε = 8 − the public base model",
+        unit="number",
+        measure=_better_than_public,
+        rule=Below(),
+        needs=tuple(map(Need, _PRIVATE)),
+        sizes=SIZES,
+        differs=f"The two intervals are combined as independent ones, which is too wide. {DIFFERS}",
+        page="tradeoff",
+    ),
+    Claim(
+        id="H-c22",
+        title="Exposure grows with copies (public reports)",
+        says="Without DP, a secret that is in the notes more often is known better. H-c8 asks this about synthetic "
+        "notes.",
+        figure="red curves rise with the number of occurrences",
+        place="§5.2, figure 2",
+        quantity="mean exposure of canaries planted 8 times − planted once, in bits",
+        unit="number",
+        measure=_grows,
+        rule=Above(),
+        needs=tuple(map(Need, _PLAIN)),
+        sizes=SIZES,
+        differs=f"At most 8 copies, all three forms together. The seeds share the canaries. {DIFFERS}",
+        page="canaries",
+    ),
+    Claim(
+        id="H-c23",
+        title="DP keeps exposure lower (public reports)",
+        says="With DP, a secret that is in the notes many times is known much less well than without. H-c9 asks this "
+        "about synthetic notes.",
+        figure="black curves (ε = 0.58) far below the red ones, up to 100,000 occurrences",
+        place="§5.2, figure 2",
+        quantity="mean exposure of canaries planted 8 times: at ε = 8 − without privacy, in bits",
+        unit="number",
+        measure=_low,
+        rule=Below(),
+        needs=tuple(map(Need, (*_PRIVATE, *_PLAIN))),
+        sizes=SIZES,
+        differs="The private training reads each note 3 times, the other one 8 times. The seeds share the canaries. "
+        + DIFFERS,
+        page="canaries",
+    ),
+)
