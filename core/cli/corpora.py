@@ -52,7 +52,7 @@ def corpus(
     source: Annotated[
         Path | None,
         typer.Option(
-            "--from", metavar="PATH", help="Import your own notes: .csv, .csv.gz, .parquet, or a MIMIC-III folder."
+            "--from", metavar="PATH", help="Import your own notes: .csv, .csv.gz, .parquet, .txt or a MIMIC-III folder."
         ),
     ] = None,
     identifiers: Annotated[

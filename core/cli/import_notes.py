@@ -23,7 +23,7 @@ def write_imported(source: Path, out: Path, *, seed: int, given: dict[str, Any],
     options = {name: value for name, value in given.items() if value is not None}
     options["columns"] = dict(map(_pair, options.get("columns", ())))
     with new_folder(out, private=True) as beside:
-        seen = import_notes(source, beside, seed=seed, on_progress=_teller(), **options)
+        seen = import_notes(source, beside, seed=seed, on_progress=teller(), **options)
     answer({"folder": str(out), **seen.model_dump(mode="json")}, _text(out, seen), as_json=as_json)
 
 
@@ -34,7 +34,7 @@ def _pair(given: str) -> tuple[str, str]:
     return role.strip(), name.strip()
 
 
-def _teller() -> Callable[[str, int, int], None]:
+def teller() -> Callable[[str, int, int], None]:
     """A callback that prints the progress every two seconds."""
     said = time.monotonic()
 

@@ -158,15 +158,22 @@ def findings(
         bool,
         typer.Option("--write", help="Store all claims' evidence and its runs' tables, and write docs/findings.md."),
     ] = False,
+    public_notes: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="mtsamples.txt, for the claims about public reports (docs/findings.md)."),
+    ] = None,
     data: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
     """What five papers claim: which runs test it, which are missing, and whether it holds here."""
     with errors_as_sentences():
+        from core.cli.import_notes import teller
         from core.common.program import PROGRAM
         from core.findings import judging
         from core.findings.claims import CLAIMS, chosen
         from core.findings.document import document
+        from core.findings.experiments import PUBLIC_NOTES
+        from core.findings.public_notes import add_public_notes
         from core.findings.shipping import ship
         from core.findings.stored_runs import StoredRuns, with_shipped
         from core.findings.training import as_rows, listed, train
@@ -176,6 +183,8 @@ def findings(
         if write and claims:
             raise BadInput("--write stores all claims: leave the ids out.")
         workspace = with_shipped(Workspace(data))
+        if public_notes is not None:
+            add_public_notes(public_notes, workspace, PUBLIC_NOTES, teller())
         if run:
             train(wanted, workspace, say)
         runs = StoredRuns(workspace)

@@ -77,7 +77,7 @@ def train(claims: Sequence[Claim], workspace: Workspace, say: Say) -> None:
         ValueError: Some runs failed; the message names them.
     """
     here, runs = Workspace(workspace.root, shared=()), StoredRuns(workspace)
-    missing = [one for one in states(claims, runs) if not one.there]
+    missing = _with_notes([one for one in states(claims, runs) if not one.there], here, say)
     needs = [one.need for one in missing if _lacks_the_run(one.need, runs)]
     rows = [Planned("findings", need.spec, "missing", _left(here, need)) for need in needs]
     shadows = [one for one in missing if one.shadows]
@@ -93,6 +93,21 @@ def train(claims: Sequence[Claim], workspace: Workspace, say: Say) -> None:
                 say(f"audit {number}/{len(attacked)} {run.id}: {', '.join(attacks) if attacks else 'all attacks'}")
                 audit(run, here, attacks=attacks, on_event=audit_lines(say))
         _measure([one for one in missing if one.tables], workspace, say)
+
+
+def _with_notes(missing: Sequence[State], here: Workspace, say: Say) -> list[State]:
+    """Those whose cohort can be generated, or was imported into this data folder."""
+    found = [one for one in missing if not _lacks_notes(one.need.spec, here)]
+    if len(found) < len(missing):
+        say(
+            f"{len(missing) - len(found)} runs are left out: they are trained on public reports, which are not in "
+            f"{here.root}. Give their file with --public-notes."
+        )
+    return found
+
+
+def _lacks_notes(spec: RunSpec, here: Workspace) -> bool:
+    return spec.corpus.imported is not None and here.corpus_folder(spec.corpus) is None
 
 
 def _left(here: Workspace, need: Need) -> float:

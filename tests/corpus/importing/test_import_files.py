@@ -46,6 +46,24 @@ def test_parquet_gives_the_same_text(tmp_path):
     assert read(tmp_path / "notes.parquet", "day")[0][0].startswith("2020-01-02")
 
 
+def test_documents_of_a_text_file_are_patients_and_their_pieces_notes(tmp_path):
+    path = written(tmp_path, b"One.\nTwo.\n\n" + b"word " * 150, "reports.txt")
+    assert header(path) == ["patient", "note"]
+    rows = read(path, "note", "patient")
+    assert [row[1] for row in rows] == ["document 1", "document 2", "document 2"]
+    assert rows[0][0] == "One.\nTwo." and [len(row[0].split()) for row in rows[1:]] == [100, 50]
+    assert [row for cells in chunks(path, ["note"]) for row in cells.rows] == [1, 4, 4]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [(b"", "empty"), (b"  \n" * 40, "empty"), (b"a \xff b", "row 1.*not UTF-8"), (b"a\n\nb\0c", "row 3.*NUL byte")],
+)
+def test_a_bad_text_file_is_refused(tmp_path, content, sentence):
+    with pytest.raises(BadNotes, match=sentence):
+        read(written(tmp_path, content, "reports.txt"), "note")
+
+
 def test_columns_and_head(tmp_path):
     path = written(tmp_path, "\ufeffa , b\n1,2\n\n3,4\n".encode())
     assert header(path) == ["a", "b"]

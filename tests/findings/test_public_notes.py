@@ -1,0 +1,90 @@
+"""Public reports as a second cohort: imported from their file alone, and seen by anyone."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from core.corpus.importing.importer import import_notes
+from core.findings import training
+from core.findings.claims import chosen
+from core.findings.experiments import PUBLIC_NOTES, of_public_notes
+from core.findings.public_notes import POPULATION, add_public_notes
+from core.findings.stored_runs import SHIPPED, StoredRuns
+from core.phi.detector.engine import SHAPES
+from core.runs.store import Workspace
+from core.runs.uploads.records import may_see
+from core.spec import CorpusSpec
+
+WORDS = [
+    f"{start}{end}" for start in "bcdfghklmnpr" for end in ("ad", "eb", "ic", "of", "ug", "an", "el", "im", "op", "us")
+]
+
+
+@pytest.fixture
+def reports(tmp_path: Path) -> Path:
+    """A text file of twenty reports."""
+    draw = random.Random(0)
+    texts = [" ".join(draw.choices(WORDS, k=130)) for _ in range(20)]
+    file = tmp_path / "reports.txt"
+    file.write_text("\n\n".join(texts), encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def wanted(reports: Path, tmp_path: Path) -> CorpusSpec:
+    """What an import of the file with the claims' settings gives."""
+    folder = tmp_path / "imported"
+    return import_notes(reports, folder, population=POPULATION, deduplicate="near", detector=SHAPES).spec
+
+
+def test_the_file_of_the_claims_is_added_once(reports: Path, wanted: CorpusSpec, tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "data", shared=())
+    add_public_notes(reports, workspace, wanted)
+    corpus = workspace.corpus(wanted)
+    assert corpus.content_id() == wanted.imported and (wanted.patients, wanted.population) == (16, 4)
+    reports.unlink()
+    add_public_notes(reports, workspace, wanted)  # it is there, so no file is read
+
+
+def test_another_text_is_refused_and_leaves_nothing(reports: Path, wanted: CorpusSpec, tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "data", shared=())
+    reports.write_text(reports.read_text(encoding="utf-8").replace("bad", "bat"), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"reports\.txt is not the text that the claims"):
+        add_public_notes(reports, workspace, wanted)
+    assert not list((workspace.root / "corpora").iterdir())
+
+
+def test_runs_without_their_notes_are_left_out_and_the_option_is_named(tmp_path: Path) -> None:
+    workspace, said = Workspace(tmp_path / "data", shared=()), list[str]()
+    training.train(chosen(["M-c39"]), workspace, said.append)
+    assert said == [
+        "1 runs are left out: they are trained on public reports, which are not in "
+        f"{workspace.root}. Give their file with --public-notes."
+    ]
+    assert StoredRuns(workspace).find(of_public_notes("distilbert")) is None
+
+
+def test_anyone_may_see_public_text_and_no_other_import(tmp_path: Path) -> None:
+    assert PUBLIC_NOTES.is_public_text and may_see(tmp_path, PUBLIC_NOTES, "anyone")
+    private = PUBLIC_NOTES.model_copy(update={"imported": "0" * 16})
+    assert not private.is_public_text and not may_see(tmp_path, private, "anyone")
+
+
+def test_no_words_of_the_reports_are_shipped() -> None:
+    """Their runs are shipped as ids and numbers: no table has a column of text that a model or a report wrote."""
+    ids = [folder.name for folder in (SHIPPED / "runs").iterdir() if PUBLIC_NOTES.imported in _spec(folder)]
+    folders = [SHIPPED / kind / name for name in ids for kind in ("runs", "audits")]
+    tables = [table for folder in folders for table in folder.rglob("*.parquet")]
+    assert len(ids) == 10 and tables
+    for table in tables:
+        assert not {"text", "prompt", "value"} & {
+            name for name, kind in pd.read_parquet(table).dtypes.items() if not pd.api.types.is_numeric_dtype(kind)
+        }, table
+
+
+def _spec(folder: Path) -> str:
+    return (folder / "spec.json").read_text(encoding="utf-8")
