@@ -19,7 +19,8 @@ from core.runs.store import Workspace
 from core.runs.uploads.records import may_see
 from core.spec import CorpusSpec
 
-WORDS = [
+ENDS = "ad", "eb", "ic", "of", "ug", "an", "el", "im", "op", "us"
+WORDS = [f"{start}{end}" for start in "bcdfghklmnpr" for end in ENDS]
     f"{start}{end}" for start in "bcdfghklmnpr" for end in ("ad", "eb", "ic", "of", "ug", "an", "el", "im", "op", "us")
 ]
 
