@@ -21,8 +21,6 @@ from core.spec import CorpusSpec
 
 ENDS = "ad", "eb", "ic", "of", "ug", "an", "el", "im", "op", "us"
 WORDS = [f"{start}{end}" for start in "bcdfghklmnpr" for end in ENDS]
-    f"{start}{end}" for start in "bcdfghklmnpr" for end in ("ad", "eb", "ic", "of", "ug", "an", "el", "im", "op", "us")
-]
 
 
 @pytest.fixture
