@@ -71,7 +71,7 @@ def many_copies(epsilon: float | None, seed: int = 0) -> RunSpec:
     return RunSpec(corpus=corpus, model=model, privacy=privacy, training=training, audit=audit_of(corpus))
 
 
-def of_public_notes(kind: ModelKind, epsilon: float | None = None, seed: int = 0) -> RunSpec:
+def of_public_notes(kind: ModelKind, epsilon: float | None = None) -> RunSpec:
     """Trained on public reports that nobody here wrote, from the base model that has not read them.
 
     With an ε the recipe's short training, of three epochs, because reports are long.
@@ -81,7 +81,7 @@ def of_public_notes(kind: ModelKind, epsilon: float | None = None, seed: int = 0
         corpus=PUBLIC_NOTES,
         model=ModelSpec(kind=kind, base=ABSTRACTS),
         privacy=privacy,
-        training=recipe_of(kind, privacy, PUBLIC_NOTES, seed=seed, short=epsilon is not None),
+        training=recipe_of(kind, privacy, PUBLIC_NOTES, short=epsilon is not None),
         audit=audit_of(PUBLIC_NOTES),
     )
 

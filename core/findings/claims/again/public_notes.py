@@ -6,11 +6,10 @@ The reports have no table of identifiers, so claims about names and conditions c
 from __future__ import annotations
 
 from core.attacks.membership.decision import LOSS
-from core.demo import SEEDS
 from core.evaluation.stats import intervals
 from core.findings.claim import Claim, Figure
 from core.findings.claims.jagannatha import PL
-from core.findings.experiments import FEW, of_public_notes, seeded, with_epochs
+from core.findings.experiments import FEW, of_public_notes, with_epochs
 from core.findings.measures.attacks import Side, difference, leakage
 from core.findings.measures.canaries import copies_apart, exposure_difference
 from core.findings.measures.tables import labelled
@@ -43,43 +42,23 @@ def attacked(*specs: RunSpec, attacks: tuple[str, ...] = (LOSS,)) -> tuple[Need,
     return tuple(Need(spec, audit=attacks) for spec in specs)
 
 
-def _private(seed: int) -> RunSpec:
-    return of_public_notes("gpt2", 8.0, seed)
-
-
-def _early(seed: int) -> RunSpec:
-    return with_epochs(of_public_notes("gpt2", seed=seed), _EARLY)
+BOTH = tuple(map(of_public_notes, KINDS))
+_PLAIN, _PRIVATE = of_public_notes("gpt2"), of_public_notes("gpt2", 8.0)
+_STOPPED = with_epochs(_PLAIN, _EARLY)
 
 
 def _causal(runs: StoredRuns) -> list[Figure]:
-    return [
-        labelled(
-            "GPT-2 − DistilBERT",
-            difference(side(runs, of_public_notes("gpt2")), side(runs, of_public_notes("distilbert")), leakage),
-        )
-    ]
+    sides = [side(runs, of_public_notes(kind)) for kind in ("gpt2", "distilbert")]
+    return [labelled("GPT-2 − DistilBERT", difference(sides[0], sides[1], leakage))]
 
 
 def _epochs(runs: StoredRuns) -> list[Figure]:
-    return [
-        labelled(
-            f"GPT-2, epoch {_LATE} − epoch {_EARLY}, seed {seed}",
-            difference(side(runs, of_public_notes("gpt2", seed=seed)), side(runs, _early(seed)), leakage),
-        )
-        for seed in SEEDS
-    ]
+    label = f"GPT-2, epoch {_LATE} − epoch {_EARLY}"
+    return [labelled(label, difference(side(runs, _PLAIN), side(runs, _STOPPED), leakage))]
 
 
 def _cut(runs: StoredRuns) -> list[Figure]:
-    return [
-        labelled(
-            seeded("gpt2", seed),
-            difference(
-                side(runs, of_public_notes("gpt2", 8.0, seed)), side(runs, of_public_notes("gpt2", seed=seed)), leakage
-            ),
-        )
-        for seed in SEEDS
-    ]
+    return [labelled("GPT-2", difference(side(runs, _PRIVATE), side(runs, _PLAIN), leakage))]
 
 
 def _group(runs: StoredRuns) -> list[Figure]:
@@ -93,34 +72,19 @@ def _group(runs: StoredRuns) -> list[Figure]:
 
 
 def _better_than_public(runs: StoredRuns) -> list[Figure]:
-    found = []
-    for seed in SEEDS:
-        spec = _private(seed)
-        sides = [runs.metric(spec, _BITS, arm) for arm in ("run", "base")]
-        found.append(labelled(seeded("gpt2", seed), intervals.difference(*sides)))
-    return found
+    trained, base = (runs.metric(_PRIVATE, _BITS, arm) for arm in ("run", "base"))
+    return [labelled("GPT-2", intervals.difference(trained, base))]
 
 
 def _grows(runs: StoredRuns) -> list[Figure]:
-    found = []
-    for seed in SEEDS:
-        apart, count = copies_apart(runs, of_public_notes("gpt2", seed=seed), 8, 1)
-        found.append(labelled(seeded("gpt2", seed), apart, units=count))
-    return found
+    apart, count = copies_apart(runs, _PLAIN, 8, 1)
+    return [labelled("GPT-2", apart, units=count)]
 
 
 def _low(runs: StoredRuns) -> list[Figure]:
-    found = []
-    for seed in SEEDS:
-        pair = _private(seed), of_public_notes("gpt2", seed=seed)
-        apart, count = exposure_difference(runs, *pair, least=8)
-        found.append(labelled(seeded("gpt2", seed), apart, units=count))
-    return found
+    apart, count = exposure_difference(runs, _PRIVATE, _PLAIN, least=8)
+    return [labelled("GPT-2", apart, units=count)]
 
-
-BOTH = tuple(map(of_public_notes, KINDS))
-_PLAIN = tuple(of_public_notes("gpt2", seed=seed) for seed in SEEDS)
-_PRIVATE = tuple(_private(seed) for seed in SEEDS)
 
 CLAIMS = (
     Claim(
@@ -150,9 +114,9 @@ CLAIMS = (
         unit="points",
         measure=_epochs,
         rule=Above(),
-        needs=attacked(*_PLAIN, *(_early(seed) for seed in SEEDS)),
+        needs=attacked(_PLAIN, _STOPPED),
         sizes=SIZES,
-        differs=f"Separate trainings, each with its own schedule, instead of one stopped early. {DIFFERS}",
+        differs=f"Separate trainings, each with its own schedule, instead of one stopped early. {DIFFERS} {FEW}",
         page="membership",
     ),
     Claim(
@@ -165,10 +129,10 @@ CLAIMS = (
         unit="points",
         measure=_cut,
         rule=Below(),
-        needs=attacked(*_PRIVATE, *_PLAIN),
+        needs=attacked(_PRIVATE, _PLAIN),
         sizes=SIZES,
         differs="The private training reads each note 3 times, the other one 8 times; what training less saves is not "
-        f"separated from what noise saves. ε is set, not σ. {DIFFERS}",
+        f"separated from what noise saves. ε is set, not σ. {DIFFERS} {FEW}",
         page="tradeoff",
     ),
     Claim(
@@ -198,9 +162,9 @@ CLAIMS = (
         unit="number",
         measure=_better_than_public,
         rule=Below(),
-        needs=tuple(map(Need, _PRIVATE)),
+        needs=(Need(_PRIVATE),),
         sizes=SIZES,
-        differs=f"The two intervals are combined as independent ones, which is too wide. {DIFFERS}",
+        differs=f"The two intervals are combined as independent ones, which is too wide. {DIFFERS} {FEW}",
         page="tradeoff",
     ),
     Claim(
@@ -214,9 +178,9 @@ CLAIMS = (
         unit="number",
         measure=_grows,
         rule=Above(),
-        needs=tuple(map(Need, _PLAIN)),
+        needs=(Need(_PLAIN),),
         sizes=SIZES,
-        differs=f"At most 8 copies, all three forms together. The seeds share the canaries. {DIFFERS}",
+        differs=f"At most 8 copies, all three forms together. {DIFFERS} {FEW}",
         page="canaries",
     ),
     Claim(
@@ -230,10 +194,9 @@ CLAIMS = (
         unit="number",
         measure=_low,
         rule=Below(),
-        needs=tuple(map(Need, (*_PRIVATE, *_PLAIN))),
+        needs=(Need(_PRIVATE), Need(_PLAIN)),
         sizes=SIZES,
-        differs="The private training reads each note 3 times, the other one 8 times. The seeds share the canaries. "
-        + DIFFERS,
+        differs=f"The private training reads each note 3 times, the other one 8 times. {DIFFERS} {FEW}",
         page="canaries",
     ),
 )
