@@ -25,7 +25,7 @@ ACCESS: dict[Access, str] = {
 }
 MOST_LETTERS = 600  # of one answer: all answers fit a printed page
 MOST_APPROVERS = 6
-SHORT = 40  # letters of an answer on the first page
+SHORT = 60  # letters of an answer, or of one approver, on the first page
 EMPTY = "not filled in"
 
 
@@ -91,18 +91,22 @@ class Decision(BaseModel):
 
 
 def in_short(given: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """(key, name, text) of the answers that belong on the first page, which has room for SHORT letters of each.
+    """(key, name, text) of the answers that belong on the first page.
 
-    `given`: a decision as JSON. The whole answers are in the annex.
+    It has every approver, and room for SHORT letters of each and of every other answer. The whole answers are in the
+    annex.
+
+    Args:
+        given: a decision as JSON.
     """
-    people = [one["name"] or one["role"] for one in given["approvers"] if one["name"] or one["role"]]
+    people = [_shortened(one["name"] or one["role"]) for one in given["approvers"] if one["name"] or one["role"]]
     dates = " / ".join(given[name] or EMPTY for name in ("review", "expires"))
     return [
         ("recipient", "Recipient", _shortened(given["recipient"])),
         ("access", "Access", ACCESS[given["access"]] if given["access"] else EMPTY),
         ("owner", "Risk owner", _shortened(given["owner"])),
         ("review", "Review / expires", EMPTY if dates == f"{EMPTY} / {EMPTY}" else dates),
-        ("approvers", "Approvers (they sign in the annex)", _shortened(", ".join(people)) if people else EMPTY),
+        ("approvers", "Approvers (they sign in the annex)", ", ".join(people) or EMPTY),
     ]
 
 

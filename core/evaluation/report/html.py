@@ -26,7 +26,7 @@ from core.evaluation.report import label
 from core.evaluation.report.crosswalk.cells import anchor
 from core.evaluation.report.decision import ACCESS, in_short
 from core.evaluation.report.facts import Report
-from core.evaluation.report.what_follows import exact_limit, first_limits
+from core.evaluation.report.what_follows import exact_limit, first_limits, limits_sentence
 from core.evaluation.sweep import recommendation
 from core.phi.fields import FIELD
 from core.runs.facts import neighbours
@@ -141,7 +141,7 @@ _templates.globals |= {
         *(wording.percent, wording.percent_up),
         *(registry.explain, registry.figure_text, registry.measure_name, registry.measure_text),
         *(recommendation.attack_text, recommendation.epsilon_name, neighbours, signed, _figure_name, anchor),
-        *(exact_limit, first_limits, in_short),
+        *(exact_limit, first_limits, limits_sentence, in_short),
         *(_rows_by, _row_at, _marks, _verdict, _main_bounds, _shared_bases, _field_name, _counted_tries),
     )
 } | {

@@ -20,7 +20,8 @@ from core.runs.audits import StoredAudit
 from core.runs.facts import UNKNOWN
 from core.runs.run import Run
 
-ON_PAGE = 3  # limits that the first page has in words; a summary stands for more
+ON_PAGE = 3  # limits that the first page has with their figures, those not met first
+MOST_DIGITS = 12  # of a limit and the end beside it
 
 
 def accepted_limits(run: Run, audit: StoredAudit | None, decision: Decision) -> pd.DataFrame:
@@ -34,19 +35,39 @@ def limit_lines(accepted: pd.DataFrame) -> list[str]:
     for row in accepted.to_dict("records"):
         name, measured = str(row["measure"]), row["met"] != NOT_MEASURED
         limited = f"{registry.measure_name(name)} at most {exact_limit(name, row['limit'])}"
-        end = "no interval" if math.isnan(row["high"]) else f"up to {_rounded_up(name, row['high'])}"
+        end = "no interval" if math.isnan(row["high"]) else f"up to {_compared(name, row['high'], row['limit'])}"
         end += f"; {attack_text(row)}" if row.get("attacks") else ""
         lines.append(f"{limited}: {row['met']}{f' ({end})' if measured else ''}")
     return lines
 
 
 def first_limits(accepted: Sequence[Mapping[Hashable, Any]]) -> list[str]:
-    """The limits on the first page: how many are met, then up to ON_PAGE of them in words, those not met before."""
-    counts = [(met, sum(row["met"] == met for row in accepted)) for met in (NOT_MET, NOT_MEASURED, MET)]
-    order = {met: place for place, (met, _) in enumerate(counts)}
-    rows = pd.DataFrame(sorted(accepted, key=lambda row: order[row["met"]])[:ON_PAGE])
-    lines = [", ".join(f"{count} {met}" for met, count in counts if count)] if len(accepted) > ON_PAGE else []
-    return lines + (limit_lines(rows) if len(rows) else [])
+    """The limits that the first page has with their figures: up to ON_PAGE of them, those not met before."""
+    order = {met: place for place, met in enumerate((NOT_MET, NOT_MEASURED, MET))}
+    rows = sorted(accepted, key=lambda row: order[row["met"]])[:ON_PAGE]
+    return limit_lines(pd.DataFrame(rows)) if rows else []
+
+
+def limits_sentence(accepted: Sequence[Mapping[Hashable, Any]]) -> str:
+    """Whether every accepted limit is met, which are not, and who decides; the report itself decides nothing.
+
+    Args:
+        accepted: rows of `accepted_limits`.
+    """
+    decides = "whether to release the model is decided by the risk owner and the approvers, not by this report."
+    if not accepted:
+        return f"No limit was given in numbers, so none was checked; {decides}"
+    lacking = [
+        (met, [registry.measure_name(str(row["measure"])) for row in accepted if row["met"] == met])
+        for met in (NOT_MET, NOT_MEASURED)
+    ]
+    failed = "; ".join(f"{met}: {', '.join(names)}" for met, names in lacking if names)
+    if failed:
+        count = sum(row["met"] == MET for row in accepted)
+        return f"Not every accepted limit is met, {count} of {len(accepted)} are ({failed}); {decides}"
+    few = {1: "The accepted limit is", 2: "Both accepted limits are"}
+    which = few.get(len(accepted), f"All {len(accepted)} accepted limits are")
+    return f"{which} met, which does not change the verdict; {decides}"
 
 
 def exact_limit(name: str, limit: float) -> str:
@@ -54,11 +75,24 @@ def exact_limit(name: str, limit: float) -> str:
     return f"{100 * limit:.12g}\u00a0%" if registry.number_format(name).share else f"{limit:.12g}"
 
 
-def _rounded_up(name: str, high: float) -> str:
-    """The upper end of an interval, rounded up, so that one above its limit never looks as if it met it."""
+def _compared(name: str, end: float, limit: float) -> str:
+    """The end of an interval that is compared with a limit, in the format of the report's tables.
+
+    It has more digits where it would otherwise look as if it were on the other side of the limit.
+    """
     share = registry.number_format(name).share
-    shown = math.ceil(1e4 * high - 1e-9) / 100 if share else math.ceil(1e3 * high - 1e-9) / 1e3
-    return f"{shown:g}".replace("-", "−") + ("\u00a0%" if share else "")
+    scale, unit, more = (100, "\u00a0%", 2) if share else (1, "", 4)  # digits beyond those of the tables
+    most = round(scale * limit, MOST_DIGITS)  # 100 * 0.29 is less than 29
+    longer = (f"{scale * end:.{digits}f}{unit}".replace("-", "−") for digits in range(more, MOST_DIGITS))
+    for text in (registry.figure_text(name, end), *longer):
+        if (_number(text) <= most) == (end <= limit):
+            return text
+    return f"{scale * end:.{MOST_DIGITS}g}{unit}".replace("-", "−")
+
+
+def _number(text: str) -> float:
+    """The number that a reader sees in a text as `<\u00a00.01\u00a0%`."""
+    return float(text.removeprefix("<").removesuffix("%").strip().replace("−", "-").replace(",", ""))
 
 
 def _count(accepted: pd.DataFrame, met: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ from core.evaluation.stats.bootstrap import (
 )
 from core.evaluation.sweep.limit_measures import heldout_losses
 from core.findings.claim import Figure
-from core.findings.stored_runs import StoredRuns
+from core.findings.stored_runs import Missing, StoredRuns
 from core.spec import RunSpec
 from core.tasks.inference import TASK as INFERENCE
 
@@ -50,9 +50,18 @@ def perplexity_ratio(runs: StoredRuns, one: RunSpec, other: RunSpec) -> Interval
     """Perplexity of held-out notes under `one` / that under `other`, the held-out patients resampled for both.
 
     The models share a tokenizer, so the ratio of perplexities compares them.
+
+    Raises:
+        Missing: The two runs did not score the same notes.
     """
-    sides = [heldout_losses(runs.run(spec), summed=True) for spec in (one, other)]
-    both = sides[0].join(sides[1], how="inner", rsuffix="_other")
+    pair = [runs.run(spec) for spec in (one, other)]
+    sides = [heldout_losses(run, summed=True) for run in pair]
+    same = _same(sides, "tokens")
+    if same and not any(run.figures_only for run in pair):  # of runs with figures only, the notes have no ids
+        same = _same([heldout_losses(run, summed=False) for run in pair], "tokens")
+    if not same:
+        raise Missing(f"the runs {pair[0].id} and {pair[1].id} did not score the same held-out notes")
+    both = sides[0].join(sides[1], rsuffix="_other")
     statistics = [
         weighted_perplexity(both[f"nats{end}"] / both[f"tokens{end}"], both[f"tokens{end}"]) for end in ("", "_other")
     ]
@@ -60,11 +69,24 @@ def perplexity_ratio(runs: StoredRuns, one: RunSpec, other: RunSpec) -> Interval
 
 
 def accuracy_difference(runs: StoredRuns, one: RunSpec, other: RunSpec) -> Interval:
-    """Share of claims about notes judged right with `one` − with `other`, held-out patients resampled for both."""
+    """Share of claims about notes judged right with `one` − with `other`, held-out patients resampled for both.
+
+    Raises:
+        Missing: The two runs did not judge as many claims about each patient.
+    """
     sides = [_answers(runs, spec) for spec in (one, other)]
-    both = sides[0].join(sides[1], how="inner", rsuffix="_other")
+    if not _same(sides, "trials"):
+        found = f"{runs.run(one).id} and {runs.run(other).id}"
+        raise Missing(f"the runs {found} did not judge as many claims about each held-out patient")
+    both = sides[0].join(sides[1], rsuffix="_other")
     statistics = [weighted_share(both[f"correct{end}"], both[f"trials{end}"]) for end in ("", "_other")]
     return _paired(lambda weights: statistics[0](weights) - statistics[1](weights), both.index.to_series())
+
+
+def _same(sides: Sequence[pd.DataFrame], column: str) -> bool:
+    """Whether both tables have the same index and the same counts."""
+    one, other = (side[column].sort_index() for side in sides)
+    return one.index.equals(other.index) and one.tolist() == other.tolist()
 
 
 def _answers(runs: StoredRuns, spec: RunSpec) -> pd.DataFrame:

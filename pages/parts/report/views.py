@@ -241,6 +241,10 @@ def _zipped(made: Report, page: str) -> bytes:
 
 def _next_steps(made: Report) -> None:
     """The decision's limits, what is recommended, and what was released so far."""
+    from core.evaluation.report.what_follows import limits_sentence  # imports scipy
+
+    if len(accepted := made.tables["accepted_limits"]):
+        st.markdown(f":material/how_to_vote: {literal(limits_sentence(accepted.to_dict('records')), 2_000)}")
     for line in made.facts["accepted_limits"]:
         st.markdown(f":material/rule: Accepted limit: {literal(line, 2_000)}.")
     for sentence in made.facts["recommendation"]["sentences"]:

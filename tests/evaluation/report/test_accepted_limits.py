@@ -14,7 +14,7 @@ from core.evaluation.report.decision import Decision, read
 from core.evaluation.report.facts import build
 from core.evaluation.report.glance import Subject
 from core.evaluation.report.html import render
-from core.evaluation.report.what_follows import conditions, first_limits, limit_lines, still_open
+from core.evaluation.report.what_follows import conditions, first_limits, limit_lines, limits_sentence, still_open
 from core.evaluation.sweep.limit_measures import measures, risks_of
 from core.evaluation.sweep.recommendation import ACCEPTED_COLUMNS, against_limits
 
@@ -126,23 +126,58 @@ def test_of_many_limits_the_first_page_has_those_that_are_not_met_first():
     frame = against_limits({}, {name: 0.5 for name in registry.limits()})
     met = ["met", "not met", "not measured", "met", "not met", "met", "met", "met", "met"]
     rows = frame.assign(met=met, value=0.4, low=0.3, high=0.45).to_dict("records")
-    summary, *lines = first_limits(rows)
-    assert summary == "2 not met, 1 not measured, 6 met"
+    lines = first_limits(rows)
     assert [line.rpartition(": ")[2].partition(" (")[0] for line in lines] == ["not met", "not met", "not measured"]
-    assert first_limits(rows[:3])[0] == lines[0], "three have room, so they need no summary"
-    assert first_limits([]) == []
+    assert first_limits(rows[:3])[0] == lines[0] and first_limits([]) == []
 
 
-def test_neither_limit_nor_worse_end_is_rounded_to_the_better_side():
-    """0.7551 is above 0.755, and neither may be shown as 0.76 or 0.75."""
+def test_one_sentence_says_which_limits_are_not_met_and_who_decides():
+    rows = against_limits({}, {"auc_strongest": 0.6, "members_caught": 0.1, "auc_loss": 0.6})
+    decides = "whether to release the model is decided by the risk owner and the approvers, not by this report."
+
+    def told(*met: str) -> str:
+        return limits_sentence(rows.iloc[: len(met)].assign(met=list(met)).to_dict("records"))
+
+    assert told() == f"No limit was given in numbers, so none was checked; {decides}"
+    assert told("met") == f"The accepted limit is met, which does not change the verdict; {decides}"
+    assert told("met", "met").startswith("Both accepted limits are met,")
+    assert told("met", "met", "met").startswith("All 3 accepted limits are met,")
+    broken = (
+        "Not every accepted limit is met, 1 of 3 are (not met: membership AUC; not measured: notes caught by the loss "
+        "attack); "
+    )
+    assert told("not met", "not measured", "met") == broken + decides
+    assert told("not measured").startswith("Not every accepted limit is met, 0 of 1 are (not measured: membership AUC)")
+
+
+def test_the_first_page_has_that_sentence_with_or_without_limits(report, workspace, run):
+    for made in (report, build(workspace, [run], now=0.0)):
+        front = render(made).partition('<div class="annex">')[0]
+        assert limits_sentence(made.tables["accepted_limits"].to_dict("records")) in front
+
+
+def test_the_end_beside_a_limit_is_that_of_the_tables():
+    """An upper end of 0.5642 is 0.564 in the table of attacks, so the line about the limit must not say 0.565."""
+    rows = [("auc_strongest", 0.6, 0.517, 0.47, 0.5642), ("full_name_patients_excess", 0.01, 0.0, 0.0, 0.003149)]
+    frame = pd.DataFrame(rows, columns=["measure", "limit", "value", "low", "high"]).assign(met="met")
+    auc, names = limit_lines(frame)
+    assert auc.endswith(f"(up to {registry.figure_text('auc_strongest', 0.5642)})") and "0.564)" in auc
+    assert names.endswith("(up to 0.31\u00a0%)")
+
+
+def test_neither_limit_nor_worse_end_is_rounded_to_the_other_side():
+    """0.7551 is above 0.755, so it is not shown as 0.76 or 0.75; 0.7547 meets 0.7548, so it is not 0.755."""
     rows = [("auc_strongest", 0.755, 0.7, 0.6, 0.7551), ("members_caught", 0.755, 0.7, 0.6, 0.75501)]
     rows += [("direct_patients_excess", 0.0, -0.1, -0.2, -0.03), ("auc_loss", 0.6, 0.5, math.nan, math.nan)]
     frame = pd.DataFrame(rows, columns=["measure", "limit", "value", "low", "high"]).assign(met="not met")
     auc, caught, excess, alone = limit_lines(frame)
-    assert auc == "membership AUC at most 0.755: not met (up to 0.756)"
-    assert caught.endswith("at most 75.5\u00a0%: not met (up to 75.51\u00a0%)")
-    assert excess.endswith("at most 0\u00a0%: not met (up to −3\u00a0%)")
+    assert auc == "membership AUC at most 0.755: not met (up to 0.7551)"
+    assert caught.endswith("at most 75.5\u00a0%: not met (up to 76\u00a0%)")
+    assert excess.endswith("at most 0\u00a0%: not met (up to −3.0\u00a0%)")
     assert alone.endswith("at most 0.6: not met (no interval)")
+    rows = [("auc_strongest", 0.7548, 0.7, 0.6, 0.7547), ("members_caught", 0.29, 0.2, 0.1, 0.29)]
+    frame = pd.DataFrame(rows, columns=["measure", "limit", "value", "low", "high"]).assign(met="met")
+    assert [line.rpartition("up to ")[2] for line in limit_lines(frame)] == ["0.7547)", "29\u00a0%)"]
 
 
 def test_limits_take_part_in_the_page_of_any_subject(workspace, smoke_specs):

@@ -36,21 +36,24 @@ def test_answers_are_printed_as_text_and_kept_in_the_json(workspace, runs):
 
 
 def test_the_decision_is_on_the_first_page_in_short(workspace, runs):
-    people = [{"name": "A. Example", "role": "officer"}, {"name": "", "role": "Chair"}, {"name": "", "role": ""}]
+    names = ["A. Example", "Prof. Dr. Beatrice Example-Illustration", "Dr. C. Example", "y" * 600]
+    people = [{"name": name, "role": "officer"} for name in names]
+    people += [{"name": "", "role": "Chair"}, {"name": "", "role": ""}]
     given = {"recipient": "x" * 600, "access": "weights", "owner": NASTY, "expires": "2028-01-01", "approvers": people}
     decision = Decision.model_validate(given)
     made = build(workspace, runs, now=0.0, decision=decision)
     told = {key: text for key, _, text in in_short(made.facts["decision"])}
     assert told == {
-        "recipient": "x" * 39 + "…",
+        "recipient": "x" * 59 + "…",
         "access": "The weights",
         "owner": NASTY,
         "review": "not filled in / 2028-01-01",
-        "approvers": "A. Example, Chair",
+        "approvers": f"{', '.join(names[:3])}, {'y' * 59}…, Chair",
     }
     front, _, annex = render(made).partition('<div class="annex">')
     strip = front.partition('id="in-short"')[2].partition("</p>")[0]
-    assert "x" * 39 + "…" in strip and "2028-01-01" in strip and "&lt;script&gt;" in strip and "x" * 600 in annex
+    assert told["approvers"] in strip, "every approver, and not as many as fit a line"
+    assert "x" * 59 + "…" in strip and "2028-01-01" in strip and "&lt;script&gt;" in strip and "x" * 600 in annex
     assert all(f'href="#decision-{key}"' in strip and f'id="decision-{key}"' in annex for key in told)
     nothing = in_short(build(workspace, runs, now=0.0).facts["decision"])
     assert [text for _, _, text in nothing] == ["not filled in"] * 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -348,3 +349,17 @@ def test_nan_is_no_number_of_the_first_page(runs, report):
     answers = {one["key"]: one["answer"] for one in told}
     assert "nan" not in " ".join(answers.values()).lower()
     assert answers["written"] == answers["useful"] == answers["membership_note"] == "Not measured."
+
+
+def test_terms_of_the_page_are_explained_and_no_others(workspace, smoke_specs, report):
+    """A private run's page has ε, δ, μ, its accountant and the attack by name; one without privacy has no μ."""
+
+    def key(page: str) -> str:
+        return page.partition('<p class="key soft">')[2].partition("</p>")[0]
+
+    private = key(render(report))
+    explained = set(re.findall(r"<b>([^<]+)</b>", private)) - {"Key:"}
+    assert {"ε", "δ", "μ", "AUC", "perplexity"} <= explained and len(explained & {"PRV", "RDP"}) == 1
+    assert "how much one note can change" in private
+    plain = key(render(build(workspace, [workspace.run(smoke_specs["plain"].run_id)], now=0.0)))
+    assert "<b>AUC</b>" in plain and not {"<b>μ</b>", "<b>PRV</b>", "<b>RDP</b>"} & set(re.findall("<b>.*?</b>", plain))
