@@ -5,11 +5,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from core.jobs import imports
 from core.pipeline.full_audit import audit
 from core.runs.store import Workspace
+from tests.pages.uploads import stand_in
 
 
 @pytest.fixture
@@ -31,3 +34,13 @@ def audited_with(smoke_workspace: Path, smoke_specs, tmp_path_factory) -> Callab
         return root
 
     return made
+
+
+@pytest.fixture
+def checks_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uploaded notes are checked in a thread of this process, which saves two processes that import everything.
+
+    The processes themselves, their limits and their end are tested in tests/jobs/test_imports.py.
+    """
+    here = SimpleNamespace(Popen=stand_in.Process, run=stand_in.run, PIPE=None, DEVNULL=None)
+    monkeypatch.setattr(imports, "subprocess", here)

@@ -12,7 +12,7 @@ from core.runs.uploads.records import uploads
 from pages.parts.uploads.files import LABELS_OF
 from tests.pages.uploads.test_upload_form import cohort, used  # noqa: F401
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("checks_here")]
 
 
 def finished(app):

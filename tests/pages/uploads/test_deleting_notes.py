@@ -21,7 +21,7 @@ from core.runs.uploads.records import uploads
 from core.spec import RunSpec
 from pages.parts.session import cleanup, owner, resources
 from pages.parts.uploads import form
-from tests.pages.uploads.test_upload_form import NOTES, checked, cohort, csv, used, waited  # noqa: F401 — `cohort` is a fixture
+from tests.pages.uploads.test_upload_form import NOTES, checked, checked_here, cohort, csv, used, waited  # noqa: F401 — `cohort` is a fixture
 from tests.pages.visit import said
 
 pytestmark = pytest.mark.slow
@@ -46,6 +46,7 @@ def typed(app: AppTest, code: str) -> AppTest:
     return app
 
 
+@checked_here
 def test_another_browser_deletes_by_the_code_and_sees_nothing(cohort, tmp_path):  # noqa: F811
     app = used(cohort())
     code = shown_code(app)
@@ -60,6 +61,7 @@ def test_another_browser_deletes_by_the_code_and_sees_nothing(cohort, tmp_path):
     assert not app.exception and "Deletion code" not in "".join(block.value for block in app.code)
 
 
+@checked_here
 def test_wrong_codes_delete_nothing_and_cannot_be_tried_for_ever(cohort, tmp_path):  # noqa: F811
     code = shown_code(used(cohort()))
     other = cohort()
@@ -72,6 +74,7 @@ def test_wrong_codes_delete_nothing_and_cannot_be_tried_for_ever(cohort, tmp_pat
     assert not uploads(tmp_path), "whoever tried no wrong one may delete"
 
 
+@checked_here
 def test_the_code_is_shown_to_the_session_that_uploaded_alone(cohort):  # noqa: F811
     app = used(cohort())
     assert app.button(key="own_code_seen").click().run() and not app.exception
@@ -82,6 +85,7 @@ def test_the_code_is_shown_to_the_session_that_uploaded_alone(cohort):  # noqa: 
     assert shown_code(app)
 
 
+@checked_here
 def test_the_first_code_stays_valid_when_the_same_notes_are_uploaded_again(cohort, tmp_path):  # noqa: F811
     app = used(cohort())
     code = shown_code(app)
@@ -97,6 +101,7 @@ def set_back(tmp_path: Path, seconds: float) -> None:
         os.utime(record, (time.time() - seconds,) * 2)
 
 
+@checked_here
 def test_an_hour_after_its_browser_is_gone_an_upload_goes(cohort, tmp_path, monkeypatch):  # noqa: F811
     used(cohort())
     (upload,) = uploads(tmp_path)
@@ -117,6 +122,7 @@ def test_an_hour_after_its_browser_is_gone_an_upload_goes(cohort, tmp_path, monk
     assert upload.owner not in owner.sessions, "nobody is remembered for nothing"
 
 
+@checked_here
 def test_what_a_command_deleted_leaves_the_memory_of_the_pages(cohort, tmp_path, monkeypatch):  # noqa: F811
     monkeypatch.setattr(cleanup, "start_thread", lambda *_: None)  # the pages' own could see it before this test's
     code = shown_code(used(cohort()))
@@ -164,6 +170,7 @@ def test_what_another_process_deletes_leaves_the_memory_before_the_next_check(co
     assert not [key for key in store._corpora if key[0] == workspace.root]
 
 
+@checked_here
 def test_the_pages_say_when_notes_go(cohort):  # noqa: F811
     app = cohort()
     assert "an hour after this browser session has ended, and at the latest 24 hours after the upload" in said(app)
@@ -171,6 +178,7 @@ def test_the_pages_say_when_notes_go(cohort):  # noqa: F811
     assert "at most an hour after this browser session has ended" in "".join(caption.value for caption in app.caption)
 
 
+@checked_here
 def test_the_header_says_whose_file_is_looked_at(cohort):  # noqa: F811
     app = cohort()
     assert "no real people" in said(app)

@@ -21,6 +21,7 @@ from pages.parts.session import cleanup
 from tests.pages.visit import WAIT, said, visit
 
 pytestmark = pytest.mark.slow
+checked_here = pytest.mark.usefixtures("checks_here")
 
 NOTES = build(CORPUS_PRESETS["smoke"]).notes
 NOTES = NOTES[NOTES["split"] != "canary"]
@@ -112,6 +113,7 @@ def test_another_setting_ends_a_check(cohort, tmp_path):
     assert app.button(key="own_check")
 
 
+@checked_here
 def test_a_check_is_there_again_after_another_page_until_it_is_discarded(cohort, tmp_path):
     app = checked(cohort(), NOTES[["text", "patient_id"]])
     check = app.session_state["own_asked"].check
@@ -132,6 +134,7 @@ def test_nobody_else_sees_that_there_is_a_check(cohort):
     check.end()
 
 
+@checked_here
 def test_columns_with_other_names_are_mapped(cohort):
     app = cohort()
     odd = NOTES[["text", "patient_id"]].rename(columns={"text": "Befund", "patient_id": "Fall"})
@@ -143,6 +146,7 @@ def test_columns_with_other_names_are_mapped(cohort):
     assert app.metric[0].value == str(len(NOTES))
 
 
+@checked_here
 def test_the_tables_of_mimic_are_taken_together(cohort, tmp_path):
     rows = "".join(f"{n},{n % 6},{n % 6},2150-02-01,Nursing,[**Known lastname {n % 6}**] is well.\n" for n in range(12))
     tables = {
@@ -165,6 +169,7 @@ def test_the_tables_of_mimic_are_taken_together(cohort, tmp_path):
     assert upload.name == "MIMIC-III" and (tmp_path / "corpora" / upload.digest / "diagnoses.parquet").exists()
 
 
+@checked_here
 @pytest.mark.parametrize("box", ["own_file", "own_identifiers"])
 def test_a_file_that_was_cut_off_by_a_full_disk_is_not_used_when_there_is_room_again(
     cohort, tmp_path, monkeypatch, box
@@ -193,12 +198,14 @@ def test_a_file_that_was_cut_off_by_a_full_disk_is_not_used_when_there_is_room_a
     assert file.read_bytes() == content
 
 
+@checked_here
 def test_copies_are_told_before_training(cohort):
     twice = pd.concat([NOTES, NOTES.head(7).assign(patient_id="P0001")])[["text", "patient_id"]]
     app = checked(cohort(), twice)
     assert any("7 of them word for word" in warning.value for warning in app.warning)
 
 
+@checked_here
 @pytest.mark.parametrize(
     ("frame", "complaint"),
     [
@@ -219,6 +226,7 @@ def test_bad_files_are_sentences_and_nothing_is_kept(cohort, tmp_path, frame, co
     assert not uploads(tmp_path) and not list(tmp_path.rglob("*.parquet"))
 
 
+@checked_here
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
@@ -240,6 +248,7 @@ def test_rude_files_are_sentences_too(cohort, tmp_path, content, complaint):
     assert not uploads(tmp_path)
 
 
+@checked_here
 def test_odd_cells_and_names_are_taken_as_text(cohort):
     rude = "<script>alert(1)</script>\u202e👩‍⚕️ "
     odd = NOTES[["text", "patient_id"]].assign(note_type="![x](http://x/y.png)", **{"<b>" + "c" * 5_000: "=1+1"})
@@ -251,6 +260,7 @@ def test_odd_cells_and_names_are_taken_as_text(cohort):
     assert not app.exception and "![x](" not in said(app)
 
 
+@checked_here
 def test_one_upload_that_cannot_be_deleted_keeps_no_other_one(monkeypatch, cohort, tmp_path, caplog):
     """The thread that deletes what is past its time must not end at the first failure."""
     gone, real = [], cleanup.remove
@@ -271,6 +281,7 @@ def test_one_upload_that_cannot_be_deleted_keeps_no_other_one(monkeypatch, cohor
     assert "deleting the upload" in caplog.text and "the disk is read-only" in caplog.text
 
 
+@checked_here
 def test_nobody_else_sees_them_and_a_button_deletes_them(cohort, tmp_path):
     app = used(cohort())
     (upload,) = uploads(tmp_path)
