@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from core.attacks import evaluation_set, unlearning
 from core.attacks.battery import applicable
-from core.attacks.membership import reference
+from core.attacks.membership import attacks, reference
 from core.pipeline.full_audit import audit, open_attacks, summaries
 from core.pipeline.training_run import execute
 from core.runs.store import Workspace
@@ -36,6 +37,11 @@ def test_the_full_suite_on_bert_has_no_failed_attack(
     monkeypatch.setattr(
         reference, "recipe", lambda *a, **k: recipe(*a, **k).model_copy(update={"epochs": 1, "max_tokens": 64})
     )
+    draw = unlearning.drawn_patients
+    monkeypatch.setattr(unlearning, "drawn_patients", lambda target: draw(target, 2))
+    monkeypatch.setattr(attacks, "NEIGHBOURS", 2)
+    for module in (evaluation_set, attacks):
+        monkeypatch.setattr(module, "MASK_DRAWS", 2)
     workspace = Workspace(tmp_path / "data", shared=())
     spec = RunSpec(
         corpus=CORPUS,

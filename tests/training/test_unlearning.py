@@ -9,7 +9,7 @@ from core.models.likelihood import note_losses
 from core.spec import PrivacySpec, TrainingSpec
 from core.training import unlearning
 from core.training.trainer import train
-from core.training.unlearning import UnlearningSpec, settings_of, unlearn
+from core.training.unlearning import METHODS, UnlearningSpec, settings_of, unlearn
 from tests.training.tiny import KINDS, language_model, notes
 
 COHORT = notes()
@@ -133,3 +133,4 @@ def test_errors_say_what_is_missing():
         spec("ascent", learning_rate=0)
     assert settings_of("ascent", TrainingSpec(learning_rate=2e-3)).learning_rate == pytest.approx(1e-4)
     assert settings_of("fine-tuning", TrainingSpec(learning_rate=2e-3)).learning_rate == pytest.approx(5e-4)
+    assert [settings_of(method, TrainingSpec()).steps for method in METHODS] == [60, 100, 60]

@@ -32,7 +32,8 @@ def scores(members: int, others: int, notes: int = 3) -> pd.DataFrame:
 
 def test_every_card_of_a_deck_is_the_toss_of_a_fair_coin():
     """Whatever came before: also after three members, and on the last card, whose place everyone knows."""
-    drawn = [deck.drawn(scores(90, 40), np.random.default_rng(seed)) for seed in range(2_000)]
+    notes = scores(90, 40)
+    drawn = [deck.drawn(notes, np.random.default_rng(seed)) for seed in range(2_000)]
     assert all(one["patient_id"].is_unique for one in drawn[:200])
     members = [one["member"].to_numpy() for one in drawn]
     assert np.mean([len(one) == 57 for one in members]) > 0.98, "2·40 − 2.5·√80, whatever the coins"
@@ -43,10 +44,10 @@ def test_every_card_of_a_deck_is_the_toss_of_a_fair_coin():
 
 
 def test_a_class_that_guesses_blindly_about_real_decks_rarely_proves_anything():
-    rng = np.random.default_rng(1)
+    rng, notes = np.random.default_rng(1), scores(90, 40)
     false = 0
     for seed in range(400):
-        truth = deck.drawn(scores(90, 40), np.random.default_rng(seed))["member"].to_numpy()
+        truth = deck.drawn(notes, np.random.default_rng(seed))["member"].to_numpy()
         false += live_epsilon(truth == rng.integers(0, 2, len(truth)))[-1] > 0
     assert false / 400 <= 0.05
 
