@@ -21,7 +21,7 @@ from core.spec.model_names import MODEL_NAMES
 
 KINDS: tuple[ModelKind, ...] = ("distilbert", "gpt2")
 SIZES = (
-    "about 6,900 notes of 1,175 public reports, and 2,900 notes of 504 others (mtsamples); each report is a patient, "
+    "about 6,800 notes of 1,175 public reports, and 3,000 notes of 504 others (mtsamples); each report is a patient, "
     "its pieces of at most 100 words are the notes"
 )
 DIFFERS = (
@@ -179,7 +179,7 @@ CLAIMS = (
         measure=_grows,
         rule=Above(),
         needs=(Need(_PLAIN),),
-        sizes=SIZES,
+        sizes=SIZES + "; 3 canaries planted once, 4 planted 8 times",
         differs=f"At most 8 copies, all three forms together. {DIFFERS} {FEW}",
         page="canaries",
     ),
@@ -195,7 +195,7 @@ CLAIMS = (
         measure=_low,
         rule=Below(),
         needs=(Need(_PRIVATE), Need(_PLAIN)),
-        sizes=SIZES,
+        sizes=SIZES + "; 4 canaries planted 8 times",
         differs=f"The private training reads each note 3 times, the other one 8 times. {DIFFERS} {FEW}",
         page="canaries",
     ),
