@@ -28,7 +28,9 @@ from core.findings.shipping import ship
 from core.findings.stored_runs import SHIPPED, Missing, StoredRuns, with_shipped
 from core.findings.wording import figure_text, number_text, range_text
 from core.pipeline.shadows import folder_name, made
+from core.runs.run import Run
 from core.runs.store import DEMO, Workspace
+from core.runs.tables import FIGURES_ONLY_FILE
 from core.spec import ModelSpec, PrivacySpec, RunSpec
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -219,6 +221,36 @@ def test_shipping_copies_what_claims_read_and_pages_do_not_list(tmp_path: Path, 
     assert ship([claim], here, later) == [spec.run_id], "a claim that reads scores brings the tables"
     assert StoredRuns(Workspace(tmp_path / "nothing", shared=(later,))).has(needs[0])
     assert SHIPPED not in Workspace(tmp_path).shared
+
+
+def test_what_is_shipped_for_claims_hides_no_table_of_the_demonstration(
+    tmp_path: Path, smoke_workspace, smoke_specs, monkeypatch
+) -> None:
+    """A claim that lacks shadow models alone brings these, and no second run: its figures would come before the whole.
+
+    The two trainings of a run with secret noise are two models. Then the copy is as whole as the one that it hides.
+    """
+    spec, demo = smoke_specs["plain"], tmp_path / "demo"
+    here = Workspace(shutil.copytree(smoke_workspace, tmp_path / "data"), shared=())
+    shutil.copytree(here.run(spec.run_id).folder, demo / "runs" / spec.run_id)
+    shadows = make_folder(here.references(spec.corpus) / folder_name(spec))
+    (shadows / "0000.safetensors").write_bytes(b"what one model says of the notes")
+    claim = Claim(
+        "J-c0", unit="number", measure=lambda runs: [], rule=Above(1.0), needs=(Need(spec, shadows=1),), **TEXTS
+    )
+    monkeypatch.setattr("core.findings.shipping.DEMO", demo)
+    out = tmp_path / "shipped"
+    for made_here, copied in (("one", False), ("other", True)):
+        of = {here.root: made_here}
+        monkeypatch.setattr(Run, "training", property(lambda run, of=of: of.get(run.folder.parents[1], "one")))
+        assert ship([claim], here, out) == [spec.run_id]
+        both = StoredRuns(Workspace(tmp_path / "nothing", shared=(out, demo)))
+        assert (out / "runs" / spec.run_id).exists() == copied and both.has(claim.needs[0])
+        assert both.has(Need(spec, scores=True)), "the whole run is still found"
+        shutil.rmtree(out)
+    for run in (DEMO / "runs").iterdir():
+        claimed = SHIPPED / "runs" / run.name
+        assert (run / FIGURES_ONLY_FILE).exists() or not (claimed / FIGURES_ONLY_FILE).exists(), run.name
 
 
 def test_a_run_that_is_shipped_twice_has_one_set_of_figures() -> None:
