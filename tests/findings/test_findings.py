@@ -32,6 +32,7 @@ from core.runs.run import Run
 from core.runs.store import DEMO, Workspace
 from core.runs.tables import FIGURES_ONLY_FILE
 from core.spec import ModelSpec, PrivacySpec, RunSpec
+from tests.findings.reads import recorded, undeclared, unread
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -43,7 +44,11 @@ def shipped(tmp_path_factory) -> StoredRuns:
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
 def test_the_stored_evidence_is_that_of_the_shipped_runs(claim: Claim, shipped: StoredRuns) -> None:
-    stored, found = judging.read().get(claim.id), judging.measured(claim, shipped)
+    """And its measure reads what the claim names as its needs: all of that, and nothing else."""
+    with recorded() as reads:
+        stored, found = judging.read().get(claim.id), judging.measured(claim, shipped)
+    if found is not None:
+        assert (undeclared(claim, reads, shipped), unread(claim, reads, shipped)) == ([], [])
     if found is None or stored is None:
         assert found is stored
         return
@@ -53,6 +58,24 @@ def test_the_stored_evidence_is_that_of_the_shipped_runs(claim: Claim, shipped: 
             (other.value, other.low, other.high), abs=2e-5, nan_ok=True
         )
     assert claim.rule(found) == claim.rule(stored)
+
+
+@pytest.mark.parametrize("name", ["J-c3", "P-c5", "L-c2"])
+def test_a_need_that_is_missing_or_not_read_is_found(name: str, shipped: StoredRuns) -> None:
+    """Of a claim that reads an audit by attack, a summary, and, by others, figures alone."""
+    (claim,) = chosen([name])
+    assert claim.measure is not None and claim.needs
+    with recorded() as reads:
+        claim.measure(shipped)
+    bare = replace(claim, needs=tuple(Need(need.spec) for need in claim.needs))
+    more = replace(claim, needs=tuple(replace(need, audit=("none",), shadows=1) for need in claim.needs))
+    assert undeclared(replace(claim, needs=()), reads, shipped) == [f"{one} is read" for one in sorted(reads.runs)]
+    assert any("a table by" in one for one in undeclared(bare, reads, shipped)) == bool(reads.audited)
+    for need in claim.needs:
+        run = shipped.run(need.spec).id
+        assert {f"nothing by “none” of {run} is read", f"shadow models of {run} are not read"} <= set(
+            unread(more, reads, shipped)
+        )
 
 
 def test_the_document_is_up_to_date() -> None:
