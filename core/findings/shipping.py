@@ -38,7 +38,7 @@ def ship(claims: Iterable[Claim], workspace: Workspace, out: Path = SHIPPED) -> 
             continue
         if whole := here.has(need):
             run = here.run(need.spec)
-            _copy(run, out, tables=need.scores)
+            _copy(run, shipped.find(need.spec), out, tables=need.scores)
             if need.audit:
                 _copy_audit(run, workspace, out)
             if need.shadows:
@@ -52,13 +52,20 @@ def ship(claims: Iterable[Claim], workspace: Workspace, out: Path = SHIPPED) -> 
     return list(dict.fromkeys(shipping))
 
 
-def _copy(run: Run, out: Path, *, tables: bool) -> None:
-    """Copy a run without its weights; one that is there with figures only makes room for one with tables."""
+def _copy(run: Run, known: Run | None, out: Path, *, tables: bool) -> None:
+    """Copy a run without its weights; one that is there with figures only makes room for one with tables.
+
+    `known` is the run of this spec that is shipped already, here or in the demonstration. A copy comes before the
+    demonstration's for claims and never has fewer tables, or claims that read scores would no longer find them.
+    """
     final = out / "runs" / run.id
     if final.exists() and not (tables and (final / FIGURES_ONLY_FILE).exists()):
         return
+    whole = known is not None and not known.figures_only
+    if known is not None and known.training == run.training and (whole or not tables):
+        return
     with building(final.parent, private=False) as beside:
-        copy_run(run, beside / run.id, weights=False, tables=tables)
+        copy_run(run, beside / run.id, weights=False, tables=tables or whole)
         publish_packed(beside / run.id, final)
 
 

@@ -28,8 +28,11 @@ from core.findings.shipping import ship
 from core.findings.stored_runs import SHIPPED, Missing, StoredRuns, with_shipped
 from core.findings.wording import figure_text, number_text, range_text
 from core.pipeline.shadows import folder_name, made
+from core.runs.run import Run
 from core.runs.store import DEMO, Workspace
+from core.runs.tables import FIGURES_ONLY_FILE
 from core.spec import ModelSpec, PrivacySpec, RunSpec
+from tests.findings.reads import recorded, undeclared, unread
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -41,7 +44,11 @@ def shipped(tmp_path_factory) -> StoredRuns:
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
 def test_the_stored_evidence_is_that_of_the_shipped_runs(claim: Claim, shipped: StoredRuns) -> None:
-    stored, found = judging.read().get(claim.id), judging.measured(claim, shipped)
+    """And its measure reads what the claim names as its needs: all of that, and nothing else."""
+    with recorded() as reads:
+        stored, found = judging.read().get(claim.id), judging.measured(claim, shipped)
+    if found is not None:
+        assert (undeclared(claim, reads, shipped), unread(claim, reads, shipped)) == ([], [])
     if found is None or stored is None:
         assert found is stored
         return
@@ -51,6 +58,24 @@ def test_the_stored_evidence_is_that_of_the_shipped_runs(claim: Claim, shipped: 
             (other.value, other.low, other.high), abs=2e-5, nan_ok=True
         )
     assert claim.rule(found) == claim.rule(stored)
+
+
+@pytest.mark.parametrize("name", ["J-c3", "P-c5", "L-c2"])
+def test_a_need_that_is_missing_or_not_read_is_found(name: str, shipped: StoredRuns) -> None:
+    """Of a claim that reads an audit by attack, a summary, and, by others, figures alone."""
+    (claim,) = chosen([name])
+    assert claim.measure is not None and claim.needs
+    with recorded() as reads:
+        claim.measure(shipped)
+    bare = replace(claim, needs=tuple(Need(need.spec) for need in claim.needs))
+    more = replace(claim, needs=tuple(replace(need, audit=("none",), shadows=1) for need in claim.needs))
+    assert undeclared(replace(claim, needs=()), reads, shipped) == [f"{one} is read" for one in sorted(reads.runs)]
+    assert any("a table by" in one for one in undeclared(bare, reads, shipped)) == bool(reads.audited)
+    for need in claim.needs:
+        run = shipped.run(need.spec).id
+        assert {f"nothing by “none” of {run} is read", f"shadow models of {run} are not read"} <= set(
+            unread(more, reads, shipped)
+        )
 
 
 def test_the_document_is_up_to_date() -> None:
@@ -219,6 +244,36 @@ def test_shipping_copies_what_claims_read_and_pages_do_not_list(tmp_path: Path, 
     assert ship([claim], here, later) == [spec.run_id], "a claim that reads scores brings the tables"
     assert StoredRuns(Workspace(tmp_path / "nothing", shared=(later,))).has(needs[0])
     assert SHIPPED not in Workspace(tmp_path).shared
+
+
+def test_what_is_shipped_for_claims_hides_no_table_of_the_demonstration(
+    tmp_path: Path, smoke_workspace, smoke_specs, monkeypatch
+) -> None:
+    """A claim that lacks shadow models alone brings these, and no second run: its figures would come before the whole.
+
+    The two trainings of a run with secret noise are two models. Then the copy is as whole as the one that it hides.
+    """
+    spec, demo = smoke_specs["plain"], tmp_path / "demo"
+    here = Workspace(shutil.copytree(smoke_workspace, tmp_path / "data"), shared=())
+    shutil.copytree(here.run(spec.run_id).folder, demo / "runs" / spec.run_id)
+    shadows = make_folder(here.references(spec.corpus) / folder_name(spec))
+    (shadows / "0000.safetensors").write_bytes(b"what one model says of the notes")
+    claim = Claim(
+        "J-c0", unit="number", measure=lambda runs: [], rule=Above(1.0), needs=(Need(spec, shadows=1),), **TEXTS
+    )
+    monkeypatch.setattr("core.findings.shipping.DEMO", demo)
+    out = tmp_path / "shipped"
+    for made_here, copied in (("one", False), ("other", True)):
+        of = {here.root: made_here}
+        monkeypatch.setattr(Run, "training", property(lambda run, of=of: of.get(run.folder.parents[1], "one")))
+        assert ship([claim], here, out) == [spec.run_id]
+        both = StoredRuns(Workspace(tmp_path / "nothing", shared=(out, demo)))
+        assert (out / "runs" / spec.run_id).exists() == copied and both.has(claim.needs[0])
+        assert both.has(Need(spec, scores=True)), "the whole run is still found"
+        shutil.rmtree(out)
+    for run in (DEMO / "runs").iterdir():
+        claimed = SHIPPED / "runs" / run.name
+        assert (run / FIGURES_ONLY_FILE).exists() or not (claimed / FIGURES_ONLY_FILE).exists(), run.name
 
 
 def test_a_run_that_is_shipped_twice_has_one_set_of_figures() -> None:

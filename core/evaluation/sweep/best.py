@@ -14,10 +14,12 @@ from core.evaluation.sweep.sizes import gain_kept, notes_text
 from core.evaluation.sweep.sweeps import Sweep
 from core.evaluation.sweep.tradeoff import points
 from core.evaluation.wording import Verdict, interval_text, percent, verdict
+from core.spec import ABSTRACTS, CLINICAL
 from core.spec.model_names import MODEL_NAMES
 
 LARGEST = 10.0  # ε beyond which a promise says little
 NAMES = "full_name_patients"
+_HAS_READ = {CLINICAL: ", which has read public clinical text", ABSTRACTS: ", which has read abstracts and leaflets"}
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,11 @@ class Best:
     gain: Interval
     names: Written
 
+    @property
+    def base(self) -> str:
+        """From which model its gain is counted: over one that has read less, the same model keeps a larger share."""
+        return f"the public model that both start from{_HAS_READ.get(self.sweep.model.base, '')}"
+
     def sentence(self) -> str:
         """How much it keeps, and how many names it wrote beside the control, in one sentence."""
         kind = MODEL_NAMES[self.sweep.model.kind]
@@ -63,7 +70,7 @@ class Best:
             f"Of the models with ε ≤ {setting_text(LARGEST)} and no sign of more full names than by chance, the most "
             f"useful one measured here is {kind} with {notes_text(self.notes)} at ε = "
             f"{setting_text(self.epsilon)} per {self.sweep.privacy.unit}: it keeps {percent(self.gain.value)} of what "
-            f"training without privacy gains over its public base model{limits}, and {self.names.sentence()}."
+            f"training without privacy gains over {self.base}{limits}, and {self.names.sentence()}."
         )
 
 

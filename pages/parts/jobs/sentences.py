@@ -55,6 +55,11 @@ def job_title(job: Job) -> str:
     return f"Full audit of {title(job.spec)}" if job.is_audit else title(job.spec)
 
 
+def _jobs_ahead(count: int) -> str:
+    """All jobs before one in the queue: those on notes that others uploaded count, though no list shows them."""
+    return f"{count} {'job' if count == 1 else 'jobs'} of all users ahead"
+
+
 def stage_in_words(job: Job, progress: Progress) -> str:
     """What a job is doing now: stage, n of N, ε so far, time left of all its stages.
 
@@ -62,7 +67,7 @@ def stage_in_words(job: Job, progress: Progress) -> str:
     its stage.
     """
     if job.state == "queued":
-        return f"Waiting: {job.position} ahead" if job.position else "Waiting: next"
+        return f"Waiting: {_jobs_ahead(job.position)}" if job.position else "Waiting: next"
     if not progress.stage:
         return "Starting"
     stage = progress.stage.capitalize()

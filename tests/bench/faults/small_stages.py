@@ -9,11 +9,29 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from bench.faults import _stages
 from bench.faults._stages import Stage
+from core.common.files import make_folder
+from core.corpus.tables import Corpus
+from core.runs.integrity.checksums import take as take_checksums
 from core.runs.store import Workspace
-from core.spec import AuditSpec
+from core.spec import AuditSpec, CorpusSpec
 from core.tasks import utility
+
+
+def cohort_in_place(root: Path) -> None:
+    """Make the cohort as a program would that writes a folder where readers look for it."""
+
+    def stored(self: Workspace, corpus: Corpus, spec: CorpusSpec) -> None:
+        folder = make_folder(self.root / "corpora" / spec.digest())
+        corpus.write(folder)
+        take_checksums(folder, spec)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Workspace, "_store_corpus", stored)
+        Workspace(root, shared=()).corpus(_stages.CORPUS)
 
 
 def small_stages(smoke: Path) -> dict[str, Stage]:

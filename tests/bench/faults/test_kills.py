@@ -19,6 +19,9 @@ from bench.faults.kills import Found, Reference, killed
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[3]
 MOMENTS = [("file", 0.15), ("file", 0.7), ("time", 0.5)]
+# Of a cohort that is written in place, the files are incomplete only from the second to the fifth tenth.
+TENTHS = [("file", tenth / 10) for tenth in range(1, 10)]
+IN_PLACE = "cohort in place"
 
 
 def whole(found: Found) -> None:
@@ -31,15 +34,17 @@ import json, sys, traceback
 from dataclasses import asdict
 from pathlib import Path
 from bench.faults import kills
-from tests.bench.faults.small_stages import small_stages
+from tests.bench.faults.small_stages import cohort_in_place, small_stages
 
 place, smoke, told = Path(sys.argv[1]), Path(sys.argv[2]), {{}}
 kills._import_program()
-for at, (name, stage) in enumerate(small_stages(smoke).items()):
+stages = small_stages(smoke) | {{{IN_PLACE!r}: kills.Stage({IN_PLACE!r}, cohort_in_place)}}
+for at, (name, stage) in enumerate(stages.items()):
     found = kills.Found()
     try:
         known = kills.reference(stage, place / f"known-{{at}}")
-        kills.killed(stage, known, place / f"store-{{at}}", {MOMENTS!r}, found)
+        moments = {TENTHS!r} if name.startswith("cohort") else {MOMENTS!r}
+        kills.killed(stage, known, place / f"store-{{at}}", moments, found)
         told[name] = asdict(found)
     except Exception:
         told[name] = traceback.format_exc()
@@ -57,7 +62,7 @@ def killed_stages(smoke_workspace: Path, tmp_path_factory: pytest.TempPathFactor
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)  # noqa: S603
     assert done.returncode == 0, done.stderr[-2000:]
     told = json.loads(done.stdout.splitlines()[-1])
-    assert set(told) == set(STAGES), "every stage is judged below"
+    assert set(told) == {*STAGES, IN_PLACE}, "every stage is judged below"
     return told
 
 
@@ -70,6 +75,14 @@ def test_what_was_killed_is_done_to_its_end_once_and_as_if_nothing_had_happened(
     found = Found(**killed_stages[name])
     whole(found)
     assert found.kills >= 2
+
+
+@pytest.mark.timeout(3_600)
+def test_a_cohort_that_is_written_in_place_is_noticed(killed_stages: dict[str, Any]) -> None:
+    """And not beside its place, and renamed: the same kills as of the cohort above, which is whole."""
+    assert isinstance(killed_stages[IN_PLACE], dict), killed_stages[IN_PLACE]
+    found = Found(**killed_stages[IN_PLACE])
+    assert any("notes.parquet is missing" in one for one in found.half_written) and not found.failed
 
 
 def test_the_moments_are_those_that_were_asked_for(tmp_path: Path) -> None:

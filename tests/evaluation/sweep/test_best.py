@@ -57,6 +57,12 @@ def test_the_sentence_has_the_counts_and_claims_no_more_than_they_show(written, 
     assert found.epsilon == 8.0 and said in found.sentence() and "no more often" not in found.sentence()
 
 
+def test_the_gain_is_said_with_the_model_from_which_it_is_counted():
+    """Over a model that has read no clinical text, the same model would keep a larger share."""
+    said = best_private(*measured({8.0: (0, 301, 0, 129)}, kept={8.0: 20.0})).sentence()
+    assert "gains over the public model that both start from, which has read public clinical text, and it" in said
+
+
 def test_counts_of_several_runs_are_added_up():
     found = best_private(*measured({8.0: (2, 301, 1, 129)}, kept={8.0: 20.0}, seeds=3))
     assert "(6 of 903 against 3 of 387, in 3 runs together)" in found.sentence()

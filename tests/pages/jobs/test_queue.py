@@ -40,12 +40,12 @@ def keys(app: AppTest) -> set[str]:
     return {button.key for button in app.button}
 
 
-def submitted(engine: Engine) -> tuple[AppTest, str]:
-    """The page Train after somebody pressed Train on it, and the only job."""
+def submitted(engine: Engine, *others: str) -> tuple[AppTest, str]:
+    """The page Train after somebody pressed Train on it, and their job, the only one besides `others`."""
     app = visit("train", **TINY)
     app.button(key="train").click().run()
     app.run()
-    (own,) = [job.id for job in engine.jobs()]
+    (own,) = [job.id for job in engine.jobs() if job.id not in others]
     return app, own
 
 
@@ -61,6 +61,20 @@ def test_a_student_cancels_their_own_job_only(engine: Engine) -> None:
     assert not any(key and key.startswith("first-") for key in keys(app)) and "queue-close" not in keys(app)
     app.button(key=f"cancel-queue-{own}").click().run()
     assert not app.exception and [job.id for job in engine.jobs() if job.active] == [other]
+
+
+def test_a_hidden_job_of_another_user_is_counted_as_what_it_is(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list has one job, before which another one waits: not “next”, and not one more of the list."""
+    hidden = CORPUS_PRESETS["smoke"].model_copy(update={"seed": 99})
+    other = engine.submit(spec_of(7).model_copy(update={"corpus": hidden}), OTHER).id
+    monkeypatch.setattr(Workspace, "shows", lambda self, corpus: corpus != hidden)
+    app, own = submitted(engine, other)
+    assert f"cancel-queue-{own}" in keys(app) and not any(other in key for key in keys(app) if key)
+    assert any(told.value.startswith("1 waiting or running") for told in app.caption)
+    assert any(told.value == "Waiting: 1 job of all users ahead" for told in app.caption)
+    engine.cancel(other)
+    app.run()
+    assert any(told.value == "Waiting: next" for told in app.caption)
 
 
 def test_a_disk_that_is_full_when_a_job_is_cancelled_is_a_sentence(

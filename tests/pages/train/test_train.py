@@ -340,7 +340,7 @@ def test_a_run_that_exists_is_not_trained_again(data, smoke_workspace, smoke_spe
 
 def test_a_job_says_what_it_does_in_words():
     waiting = Job("gpt2-000000000000", spec_of(target_epsilon=1.0), "queued", "", 0.0, 2)
-    assert stage_in_words(waiting, Progress()) == "Waiting: 2 ahead"
+    assert stage_in_words(waiting, Progress()) == "Waiting: 2 jobs of all users ahead"
     events = [{"event": "stage", "stage": "audit: membership", "message": ""}]
     events.append({"event": "progress", "done": 3, "total": 12, "eta_seconds": 200})
     running = Job("gpt2-000000000000", spec_of(target_epsilon=1.0), "running", "", 0.0, 0)

@@ -291,7 +291,7 @@ CLAIMS = (
         unit="points",
         measure=_fill,
         rule=Below(),
-        needs=(Need(twelve(None), audit=(FILL, "summary: probe_figures")),),
+        needs=(Need(twelve(None), audit=(FILL,)),),
         sizes=f"{TWELVE}; 44 patients asked about",
         differs="GPT-2 instead of a masked model. Names are in about half of the notes, and ages are kept in the "
         f"template. {KNOWN} L-c1. {FEW} {SYNTHETIC}",
