@@ -29,8 +29,15 @@ def add_public_notes(file: Path, workspace: Workspace, wanted: CorpusSpec, repor
         return
     with building(workspace.root / "corpora", private=False) as beside:
         made = make_folder(beside / "notes")
-        options = {"population": POPULATION, "seed": wanted.seed, "deduplicate": wanted.deduplicated or "no"}
-        seen = import_notes(file, made, detector=SHAPES, on_progress=report, **options)
+        seen = import_notes(
+            file,
+            made,
+            population=POPULATION,
+            seed=wanted.seed,
+            deduplicate=wanted.deduplicated or "no",
+            detector=SHAPES,
+            on_progress=report,
+        )
         if seen.spec != wanted:
             raise ValueError(
                 f"{file.name} is not the text that the claims about public reports were judged on: it gives the cohort "
