@@ -181,6 +181,10 @@ CLAIMS = (
         needs=(Need(_PLAIN),),
         sizes=SIZES + "; 3 canaries planted once, 4 planted 8 times",
         differs=f"At most 8 copies, all three forms together. {DIFFERS} {FEW}",
+        why={
+            "cannot tell": "Each of these canaries, also those planted once, ranks first of 1,000 sequences, so "
+            "nothing is left to grow. H-c16 asks by loss, which has no end."
+        },
         page="canaries",
     ),
     Claim(
