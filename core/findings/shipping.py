@@ -21,7 +21,9 @@ from core.findings.stored_runs import SHIPPED, StoredRuns
 from core.pipeline.shadows import folder_name, made
 from core.runs.run import Run
 from core.runs.store import DEMO, Workspace
-from core.runs.tables import FIGURES_ONLY_FILE
+from core.runs.tables import FIGURES_ONLY_FILE, read_table, write_table
+
+WORDED = ("generations", "hits", "examples", "example_hits")  # tables with texts that a model wrote, and parts of them
 
 
 def ship(claims: Iterable[Claim], workspace: Workspace, out: Path = SHIPPED) -> list[str]:
@@ -66,7 +68,15 @@ def _copy(run: Run, known: Run | None, out: Path, *, tables: bool) -> None:
         return
     with building(final.parent, private=False) as beside:
         copy_run(run, beside / run.id, weights=False, tables=tables or whole)
+        if run.spec.corpus.is_public_text:
+            _empty_texts(beside / run.id / "tables", run.id)
         publish_packed(beside / run.id, final)
+
+
+def _empty_texts(tables: Path, run_id: str) -> None:
+    """Leave no words of public text in a copy: a model that read it may write them, and they are not ours to keep."""
+    for name in (one for one in WORDED if (tables / f"{one}.parquet").exists()):
+        write_table(tables, name, read_table(tables, name, run_id).iloc[:0])
 
 
 def _copy_audit(run: Run, workspace: Workspace, out: Path) -> None:

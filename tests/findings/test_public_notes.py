@@ -84,4 +84,4 @@ def test_no_words_of_the_reports_are_shipped() -> None:
     for table in tables:
         frame = pd.read_parquet(table)
         words = {name for name in frame if not pd.api.types.is_numeric_dtype(frame[name])}
-        assert not {"text", "prompt", "value"} & words, table
+        assert frame.empty or not {"text", "prompt", "value"} & words, table

@@ -112,6 +112,12 @@ CLAIMS = (
         needs=attacked(of_public_notes("gpt2"), attacks=(LOSS, DOMAIN)),
         sizes=SIZES + "; the reference was trained on 420 other reports",
         differs=f"Our question, not the paper's. A small reference. {DIFFERS} {FEW}",
+        why={
+            "holds": "AUC .689 by the loss, .894 by the ratio: nearly the paper's step for masked models. Real reports "
+            "differ far more in how hard they are. Among those never read, the reference leaves .35 of the spread of "
+            "the loss, against 1.20 times on synthetic notes (M-c23); this was computed afterwards, without an "
+            "interval."
+        },
         page="membership",
     ),
     Claim(
@@ -208,6 +214,10 @@ CLAIMS = (
         needs=attacked(of_public_notes("gpt2"), attacks=(_FEATURES,)),
         sizes=SIZES,
         differs=f"GPT-2 instead of a masked model. AUC instead of precision. {DIFFERS} {FEW}",
+        why={
+            "does not hold": "Rare tokens predict better. Special characters are about as good as length, and better "
+            "than digits. On synthetic notes it was digits that were better (M-c31)."
+        },
         page="canaries",
     ),
 )
