@@ -93,7 +93,7 @@ def _details(one: Finding) -> None:
             f"- **Differs from the paper.** {claim.differs}"
         )
         _runs(one)
-        st.code(f"python -m core findings {claim.id}{' --run' if one.verdict == NOT_RUN else ''}", language="sh")
+        st.code(f"python -m core findings {claim.id}{_options(one)}", language="sh")
         shell.link(claim.page, "The page with such figures", icon=":material/open_in_new:")
 
 
@@ -118,3 +118,11 @@ def everything(found: Sequence[Finding], veiled: Collection[str]) -> None:
         rows.append((one.claim.id, one.claim.paper, one.claim.title, one.claim.figure, here, verdict))
     columns = ["Id", "Paper", "Claim", "The paper's figure", "Here", "Verdict"]
     data_table(pd.DataFrame(rows, columns=columns), name="findings", label="All claims as a table")
+
+
+def _options(one: Finding) -> str:
+    """What the command needs to judge the claim: nothing where it is judged already."""
+    if one.verdict != NOT_RUN:
+        return ""
+    public = any(need.spec.corpus.is_public_text for need in one.claim.needs)
+    return " --run --public-notes mtsamples.txt" if public else " --run"

@@ -17,6 +17,7 @@ from pages.parts.session import classroom
 from tests.pages.visit import said, visit
 
 FOUND = stored_findings(CLAIMS)
+VEILED = {str(one.verdict) if one.verdict == "not run" else charts.HIDDEN for one in FOUND}
 
 
 def of(verdict: str) -> Finding:
@@ -149,14 +150,14 @@ def test_a_presenter_who_leads_hides_the_verdicts_from_everybody_until_they_show
     assert next(b.label for b in host.button if b.key == "findings-veil") == "Show verdicts"
     student.run()
     assert "The presenter will show the verdicts." in said(student) and one.why not in said(student)
-    assert set(student.dataframe[-1].value["Verdict"]) == {charts.HIDDEN} and not student.code
+    assert set(student.dataframe[-1].value["Verdict"]) == VEILED and not student.code
     assert f"{asked}-show" not in keys(student), "nothing skips the guess"
     next(toggle for toggle in student.toggle if toggle.key == "guess-switch").set_value(True).run()
     assert one.why not in said(student), "the switch does not reveal either"
     press(student, f"{asked}-0")
     assert "You guessed “It holds”." in said(student) and one.why not in said(student)
     assert WAITING in [caption.value for caption in student.caption]
-    assert set(student.dataframe[-1].value["Verdict"]) == {charts.HIDDEN}
+    assert set(student.dataframe[-1].value["Verdict"]) == VEILED
 
     press(host, "findings-veil")
     student.run()
@@ -204,3 +205,11 @@ def test_a_student_cannot_lift_the_veil_and_outside_a_class_there_is_none():
     assert "The presenter will show the verdicts." in said(student) and "findings-veil" not in keys(student)
     alone = visit("findings", guess="0")
     assert "hold**" in said(alone) and "findings-veil" not in keys(alone)
+
+
+@pytest.mark.parametrize(
+    ("claim", "options"), [("M-c33", " --run --public-notes mtsamples.txt"), ("J-c1", " --run"), ("J-c2", None)]
+)
+def test_the_command_of_a_claim_that_is_not_run_names_what_it_needs(claim: str, options: str | None):
+    (one,) = [found for found in FOUND if found.claim.id == claim]
+    assert card._options(Finding(one.claim, None if options else one.evidence)) == (options or "")
