@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from core.common.database import DatabaseUnusable
 from core.findings.claims import CLAIMS
 from core.findings.judging import Finding, stored_findings
-from pages.parts.findings import charts, data
+from pages.parts.findings import card, charts, data
 from pages.parts.findings.veil import WAITING
 from pages.parts.session import classroom
 from tests.pages.visit import said, visit
