@@ -28,10 +28,10 @@ INTRODUCTION = (
     "had 1,000, and the seed of the draws decided on two claims: J-c12 was “does not hold” and became “cannot tell”, "
     "L-c2 was “cannot tell” and became “holds”. The rules did not change, and no other verdict did.",
     "Claims with “public reports” in their title are asked of text that was not generated here: sample reports of "
-    "mtsamples.com (CC0), each treated as a patient. The text is not shipped, its figures are. "
+    "mtsamples.com (CC0), each treated as a patient. The figures are shipped, the text is not. "
     "`python -m core findings J-c33 --run --public-notes mtsamples.txt` trains on it again.",
-    "A verdict is about this project's small models, and but for those about synthetic notes. It does not say that a "
-    "paper is wrong.",
+    "A verdict is about this project's small models, and most are about synthetic notes. It does not say that a paper "
+    "is wrong.",
 )
 
 

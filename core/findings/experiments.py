@@ -7,6 +7,7 @@ from core.demo.plan import spec_of
 from core.spec import (
     ABSTRACTS,
     CORPUS_PRESETS,
+    PUBLIC_REPORTS,
     CorpusSpec,
     ModelKind,
     ModelSpec,
@@ -38,7 +39,7 @@ PUBLIC_NOTES = CorpusSpec(
     generic_rate=0.0,
     copy_forward=0.0,
     canary_patients=0,
-    imported="e7317173939f77d3",
+    imported=PUBLIC_REPORTS,
     deduplicated="near",
 )
 
@@ -72,7 +73,7 @@ def many_copies(epsilon: float | None, seed: int = 0) -> RunSpec:
 
 
 def of_public_notes(kind: ModelKind, epsilon: float | None = None) -> RunSpec:
-    """Trained on public reports that nobody here wrote, from the base model that has not read them.
+    """Trained on public reports that were not generated here, from the base model that has not read them.
 
     With an ε the recipe's short training, of three epochs, because reports are long.
     """

@@ -96,12 +96,13 @@ def train(claims: Sequence[Claim], workspace: Workspace, say: Say) -> None:
 
 
 def _with_notes(missing: Sequence[State], here: Workspace, say: Say) -> list[State]:
-    """Those whose cohort can be generated, or was imported into this data folder."""
+    """Those on a cohort that can be generated, or that was imported into this data folder."""
     found = [one for one in missing if not _lacks_notes(one.need.spec, here)]
-    if len(found) < len(missing):
+    lacking = len(missing) - len(found)
+    if lacking:
         say(
-            f"{len(missing) - len(found)} runs are left out: they are trained on public reports, which are not in "
-            f"{here.root}. Give their file with --public-notes."
+            f"The public reports are not in {here.root}, so {lacking} {'run' if lacking == 1 else 'runs'} on them "
+            f"{'is' if lacking == 1 else 'are'} left out. Give their file with --public-notes."
         )
     return found
 

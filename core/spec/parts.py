@@ -35,8 +35,8 @@ CLINICAL, ABSTRACTS = SHIPPED_BASES
 USUAL_COPIES = 8  # the most copies of a canary, unless a hospital has its own setting
 MEMBER_SHARE = 0.7  # of a cohort's patients; 70/30 by patient (Jagannatha 2021, A.1)
 
-# Content ids of imported cohorts of public text. Anyone may see runs on them, and their figures may be shipped.
-PUBLIC_COHORTS = frozenset({"e7317173939f77d3"})  # `core.findings.experiments.PUBLIC_NOTES`
+# The content id of an imported cohort of public text. Anyone may see runs on it, and their figures may be shipped.
+PUBLIC_REPORTS = "e7317173939f77d3"  # `core.findings.experiments.PUBLIC_NOTES`
 
 # Increasing this gives every stored run a new id: do it when a code change alters what a spec computes.
 FORMAT = 1
@@ -138,8 +138,8 @@ class CorpusSpec(Spec):
 
     @property
     def is_public_text(self) -> bool:
-        """True for imported notes that are public text, so nobody's secret."""
-        return self.imported in PUBLIC_COHORTS
+        """True for imported notes that are public text, with no secret in them."""
+        return self.imported == PUBLIC_REPORTS
 
     @property
     def identifiers_are_given(self) -> bool:

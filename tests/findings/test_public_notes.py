@@ -62,8 +62,8 @@ def test_runs_without_their_notes_are_left_out_and_the_option_is_named(tmp_path:
     workspace, said = Workspace(tmp_path / "data", shared=()), list[str]()
     training.train(chosen(["M-c39"]), workspace, said.append)
     assert said == [
-        "1 runs are left out: they are trained on public reports, which are not in "
-        f"{workspace.root}. Give their file with --public-notes."
+        f"The public reports are not in {workspace.root}, so 1 run on them is left out. "
+        "Give their file with --public-notes."
     ]
     assert StoredRuns(workspace).find(of_public_notes("distilbert")) is None
 

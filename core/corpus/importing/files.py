@@ -50,7 +50,7 @@ class Cells:
 
 def header(path: Path) -> list[str]:
     """Names of the columns. Raises BadNotes if the file is missing, empty, of unknown format or far too wide."""
-    if path.suffix.lower() == ".txt":
+    if is_text(path):
         _first_bytes(path)
         return ["patient", "note"]
     names = _parquet(path).schema_arrow.names if _is_parquet(path) else next(_records(path, None, MOST_BYTES))[1]
@@ -84,8 +84,7 @@ def chunks(
             raise BadNotes(f"{path.name} has no column “{short(name)}”. Its columns are {listed(available)}.")
         if available.count(name) > 1:
             raise BadNotes(f"{path.name} has two columns “{short(name)}”. Rename one of them.")
-    is_text = path.suffix.lower() == ".txt"
-    read = _text_chunks if is_text else _parquet_chunks if _is_parquet(path) else _csv_chunks
+    read = _text_chunks if is_text(path) else _parquet_chunks if _is_parquet(path) else _csv_chunks
     empty = True
     for cells in read(path, wanted, most_bytes, on_progress):
         empty = False
@@ -185,6 +184,19 @@ def _as_text(value: object) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))  # integers are read as floats where some are missing
     return value if isinstance(value, str) else str(value)
+
+
+def is_text(path: Path) -> bool:
+    """Whether a file is documents of plain text, by its name."""
+    return path.suffix.lower() == ".txt"
+
+
+def first_line(path: Path) -> list[str]:
+    """The cells of a file's first line, as if it were CSV; none if it cannot be."""
+    try:
+        return next(_records(path, None, MOST_BYTES))[1]
+    except (BadNotes, StopIteration):
+        return []
 
 
 # Plain text ----------------------------------------------------------------------------------------------------------

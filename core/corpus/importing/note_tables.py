@@ -13,7 +13,7 @@ import pandas as pd
 
 from core.corpus.importing.cells import quoted
 from core.corpus.importing.columns import Column, Remarks
-from core.corpus.importing.files import BadNotes, chunks, header, listed
+from core.corpus.importing.files import BadNotes, chunks, first_line, header, is_text, listed
 from core.corpus.importing.memory import MemoryWatch
 from core.corpus.importing.mimic import is_mimic
 from core.corpus.importing.spool import RawNotes
@@ -104,6 +104,11 @@ def read_file(
 def _chosen_columns(path: Path, given: dict[str, str]) -> dict[str, str]:
     """The file's column for each of COLUMNS. Raises BadNotes where it is missing or ambiguous."""
     names = header(path)
+    if is_text(path) and {"note", "patient"} <= set(guess_columns(first_line(path))):
+        raise BadNotes(
+            f"{path.name}, row 1: this is the header of a table, and a .txt file is read as documents. If it is a "
+            f"table, name it {path.stem}.csv."
+        )
     if is_mimic(path.parent) and path.name.upper().startswith("NOTEEVENTS"):
         raise BadNotes(
             f"{path.name} belongs to MIMIC-III: give the folder {path.parent}, so that its codes are read too."

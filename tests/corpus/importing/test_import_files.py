@@ -13,7 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.corpus.importing import files
+from core.corpus.importing.columns import Remarks
 from core.corpus.importing.files import BadNotes, chunks, head, header
+from core.corpus.importing.note_tables import read_file
+from core.corpus.importing.spool import RawNotes
 
 CELL = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=30)
 
@@ -62,6 +65,19 @@ def test_documents_of_a_text_file_are_patients_and_their_pieces_notes(tmp_path):
 def test_a_bad_text_file_is_refused(tmp_path, content, sentence):
     with pytest.raises(BadNotes, match=sentence):
         read(written(tmp_path, content, "reports.txt"), "note")
+
+
+def test_a_table_that_is_named_like_a_text_is_not_read_as_documents(tmp_path):
+    table = b"patient_id,text\nP1,A cough.\nP2,A fall.\n"
+    with pytest.raises(BadNotes, match=r"notes\.txt, row 1: this is the header of a table.*notes\.csv"):
+        read_file_of(written(tmp_path, table, "notes.txt"))
+    prose = "A “patient said.\n\nNo text.\n\nA fall.\n".encode()
+    assert read_file_of(written(tmp_path, prose, "prose.txt"))["patient_id"].nunique() == 3
+
+
+def read_file_of(path: Path) -> pd.DataFrame:
+    """The notes of a file as an import reads them, without their texts."""
+    return read_file(path, RawNotes(path.parent), {}, files.MOST_BYTES, lambda *_: None, Remarks())
 
 
 def test_columns_and_head(tmp_path):

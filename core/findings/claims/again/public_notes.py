@@ -1,4 +1,4 @@
-"""Claims of Jagannatha 2021 and Hoory 2021 asked again about public reports, which nobody generated for this project.
+"""Claims of Jagannatha 2021 and Hoory 2021 asked again about public reports, which were not generated here.
 
 The reports have no table of identifiers, so claims about names and conditions cannot be asked of them.
 """

@@ -1,4 +1,4 @@
-"""Claims of Mireshghallah 2022 asked again about public reports, which nobody generated for this project."""
+"""Claims of Mireshghallah 2022 asked again about public reports, which were not generated here."""
 
 from __future__ import annotations
 
