@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from core.attacks.membership.decision import LOSS
 from core.evaluation.stats import intervals
-from core.findings.claim import Claim, Figure
+from core.findings.claim import Figure
+from core.findings.claims.again.asking import asked_again
 from core.findings.claims.jagannatha import PL
 from core.findings.experiments import FEW, of_public_notes, with_epochs
 from core.findings.measures.attacks import Side, difference, leakage
 from core.findings.measures.canaries import copies_apart, exposure_difference
 from core.findings.measures.tables import labelled
 from core.findings.needs import Need
-from core.findings.rules import Above, Below
+from core.findings.rules import Below
 from core.findings.stored_runs import StoredRuns
 from core.spec import ModelKind, RunSpec
 from core.spec.model_names import MODEL_NAMES
 
+REPORTS = ("public reports", "about synthetic notes")  # of the title and of what was asked before
 KINDS: tuple[ModelKind, ...] = ("distilbert", "gpt2")
 SIZES = (
     "about 6,800 notes of 1,175 public reports, and 3,000 notes of 504 others (mtsamples); each report is a patient, "
@@ -87,77 +89,48 @@ def _low(runs: StoredRuns) -> list[Figure]:
 
 
 CLAIMS = (
-    Claim(
-        id="J-c33",
-        title="Causal models leak more than masked ones (public reports)",
-        says="An autoregressive model leaks more than a model that predicts masked words. J-c2 asks this about "
-        "synthetic notes.",
-        figure="GPT-2 as high as 7 %, DistilBERT lowest",
-        place="§1, finding 2; §5.1; §6",
-        quantity=f"{PL}: GPT-2 − DistilBERT, the same notes by the loss attack",
-        unit="points",
+    asked_again(
+        "J-c2",
+        "J-c33",
+        *REPORTS,
         measure=_causal,
-        rule=Above(),
         needs=attacked(*BOTH),
         sizes=SIZES,
         differs=f"GPT-2 reads the notes 8 times and DistilBERT 16 times, each by its own recipe. {DIFFERS} {FEW}",
-        page="membership",
     ),
-    Claim(
-        id="J-c34",
-        title="Leakage grows with epochs (public reports)",
-        says=f"Privacy leakage is higher after more epochs: {_LATE} are compared with {_EARLY}. J-c5 asks this about "
-        "synthetic notes.",
-        figure="on average all PL values increase with the number of epochs (1 to 4)",
-        place="§5.1, figure 1",
-        quantity=f"{PL}: after {_LATE} epochs − after {_EARLY}, notes by the loss attack",
-        unit="points",
+    asked_again(
+        "J-c5",
+        "J-c34",
+        *REPORTS,
         measure=_epochs,
-        rule=Above(),
         needs=attacked(_PLAIN, _STOPPED),
         sizes=SIZES,
         differs=f"Separate trainings, each with its own schedule, instead of one stopped early. {DIFFERS} {FEW}",
-        page="membership",
     ),
-    Claim(
-        id="J-c35",
-        title="Training with DP cuts leakage (public reports)",
-        says="DP-SGD lowers privacy leakage. J-c6 asks this about synthetic notes.",
-        figure="from up to 7 % to mostly under 1 % PL",
-        place="§1, finding 3; §5.2, table 2",
-        quantity=f"{PL}: at ε = 8 per note − without privacy, the same notes by the loss attack",
-        unit="points",
+    asked_again(
+        "J-c6",
+        "J-c35",
+        *REPORTS,
         measure=_cut,
-        rule=Below(),
         needs=attacked(_PRIVATE, _PLAIN),
         sizes=SIZES,
         differs="The private training reads each note 3 times, the other one 8 times; what training less saves is not "
         f"separated from what noise saves. ε is set, not σ. {DIFFERS} {FEW}",
-        page="tradeoff",
     ),
-    Claim(
-        id="J-c36",
-        title="Groups leak more than single notes (public reports)",
-        says="Averaging over all notes of a patient reveals more than a single note does. J-c9 asks this about "
-        "synthetic notes.",
-        figure="PL by patient above PL by admission, above PL by sample",
-        place="§1, finding 4; §5.3, figures 2 and 3",
+    asked_again(
+        "J-c9",
+        "J-c36",
+        *REPORTS,
         quantity=f"{PL}: by report − by note, the loss attack at the same threshold",
-        unit="points",
         measure=_group,
-        rule=Above(),
         needs=attacked(*BOTH),
         sizes=SIZES,
         differs=f"About six notes a report, and no admissions between the two. {DIFFERS} {FEW}",
-        page="membership",
     ),
-    Claim(
-        id="J-c37",
-        title="DP training still improves the model (public reports)",
-        says="Models trained with DP predict clinical notes better than the public base model. J-c11 asks this about "
-        "synthetic notes.",
-        figure="lower loss than the public BERT's 3.49 for σ ≤ 0.01",
-        place="§5.2, table 3",
+    asked_again(
+        "J-c11",
+        "J-c37",
+        *REPORTS,
         quantity="bits a character of held-out reports: at ε = 8 − the public base model",
         unit="number",
         measure=_better_than_public,
@@ -165,19 +138,12 @@ CLAIMS = (
         needs=(Need(_PRIVATE),),
         sizes=SIZES,
         differs=f"The two intervals are combined as independent ones, which is too wide. {DIFFERS} {FEW}",
-        page="tradeoff",
     ),
-    Claim(
-        id="H-c22",
-        title="Exposure grows with copies (public reports)",
-        says="Without DP, a secret that is in the notes more often is known better. H-c8 asks this about synthetic "
-        "notes.",
-        figure="red curves rise with the number of occurrences",
-        place="§5.2, figure 2",
-        quantity="mean exposure of canaries planted 8 times − planted once, in bits",
-        unit="number",
+    asked_again(
+        "H-c8",
+        "H-c22",
+        *REPORTS,
         measure=_grows,
-        rule=Above(),
         needs=(Need(_PLAIN),),
         sizes=SIZES + "; 3 canaries planted once, 4 planted 8 times",
         differs=f"At most 8 copies, all three forms together. {DIFFERS} {FEW}",
@@ -185,22 +151,15 @@ CLAIMS = (
             "cannot tell": "Each of these canaries, also those planted once, ranks first of 1,000 sequences, so "
             "nothing is left to grow. H-c16 asks by loss, which has no end."
         },
-        page="canaries",
     ),
-    Claim(
-        id="H-c23",
-        title="DP keeps exposure lower (public reports)",
-        says="With DP, a secret that is in the notes many times is known much less well than without. H-c9 asks this "
-        "about synthetic notes.",
-        figure="black curves (ε = 0.58) far below the red ones, up to 100,000 occurrences",
-        place="§5.2, figure 2",
+    asked_again(
+        "H-c9",
+        "H-c23",
+        *REPORTS,
         quantity="mean exposure of canaries planted 8 times: at ε = 8 − without privacy, in bits",
-        unit="number",
         measure=_low,
-        rule=Below(),
         needs=(Need(_PRIVATE), Need(_PLAIN)),
         sizes=SIZES + "; 4 canaries planted 8 times",
         differs=f"The private training reads each note 3 times, the other one 8 times. {DIFFERS} {FEW}",
-        page="canaries",
     ),
 )

@@ -6,18 +6,20 @@ from core.attacks.membership.decision import ATTENTION, GRADIENTS, LOSS, RATIO
 from core.attacks.probes.fill_in import FREQUENCY
 from core.evaluation.memorisation.risk import CALIBRATED, SCORE
 from core.findings.claim import Claim, Figure
+from core.findings.claims.again.asking import asked_again
 from core.findings.claims.jagannatha import LEVEL_NAMES, PL, by_loss
 from core.findings.claims.lehman import FILL
-from core.findings.claims.mireshghallah import AUC, DOMAIN
+from core.findings.claims.mireshghallah import DOMAIN
 from core.findings.claims.privai import SAME
 from core.findings.experiments import FEW, SYNTHETIC, TWELVE, TWELVE_QUICK, twelve
 from core.findings.measures.attacks import Side, difference, leakage
 from core.findings.measures.tables import labelled, part_of_risk, ranking_difference
 from core.findings.needs import Need
-from core.findings.rules import Above, Below
+from core.findings.rules import Above
 from core.findings.stored_runs import StoredRuns
 from core.spec import RunSpec
 
+MORE = ("four times as many patients", "in a smaller hospital")  # of the title and of what was asked before
 KNOWN = "The figures were known when this rule was chosen, which is that of"
 _GROUPED = (("patient", "admission"), ("admission", "sample"))
 
@@ -97,33 +99,20 @@ def _attacked(epsilon: float | None, *attacks: str) -> tuple[Need, ...]:
 
 
 CLAIMS = (
-    Claim(
-        id="J-c25",
-        title="Gradients reveal more than the loss (four times as many patients)",
-        says="An attacker who sees gradients finds more members than one who sees the loss alone. J-c3 asks this in a "
-        "smaller hospital.",
-        figure="gradients the most effective attack, PL up to 7 % (GPT-2)",
-        place="§5.1, figure 1",
-        quantity=f"{PL}: gradient norms − loss, on the notes that both attacks scored",
-        unit="points",
+    asked_again(
+        "J-c3",
+        "J-c25",
+        *MORE,
         measure=_gradients,
-        rule=Above(),
         needs=_attacked(None, LOSS, GRADIENTS),
         sizes=f"{TWELVE} (by gradients 88 and 80)",
         differs=f"GPT-2 alone. One norm for each layer. {KNOWN} J-c3. {FEW} {SYNTHETIC}",
-        page="membership",
     ),
-    Claim(
-        id="J-c26",
-        title="Attention reveals more than the loss (four times as many patients)",
-        says="An attacker who sees attention weights finds more members than one who sees the loss alone. J-c4 asks "
-        "this in a smaller hospital.",
-        figure="S-AWBA above S-BBA for every model, for example .009 against 0 for GPT-2 at σ = 2",
-        place="§5.1, figure 1; §5.2, table 2",
-        quantity=f"{PL}: attention − loss, the same notes",
-        unit="points",
+    asked_again(
+        "J-c4",
+        "J-c26",
+        *MORE,
         measure=_attention,
-        rule=Above(),
         needs=_attacked(None, LOSS, ATTENTION),
         sizes=f"{TWELVE} (by attention 464 and 396)",
         differs=f"GPT-2 alone, with few heads. {KNOWN} J-c4. {FEW} {SYNTHETIC}",
@@ -131,7 +120,6 @@ CLAIMS = (
             "does not hold": "With four times as many patients, and four times as many to learn from, attention finds "
             "little, while the loss reveals much. Whether more features would help was not tested."
         },
-        page="membership",
     ),
     Claim(
         id="J-c27",
@@ -174,48 +162,29 @@ CLAIMS = (
         },
         page="membership",
     ),
-    Claim(
-        id="J-c29",
-        title="Training with DP cuts leakage (four times as many patients)",
-        says="DP-SGD lowers privacy leakage. J-c6 asks this in a smaller hospital.",
-        figure="from up to 7 % to mostly under 1 % PL",
-        place="§1, finding 3; §5.2, table 2",
-        quantity=f"{PL}: at ε = 8 per note − without privacy, the same notes by the loss attack",
-        unit="points",
+    asked_again(
+        "J-c6",
+        "J-c29",
+        *MORE,
         measure=_cut,
-        rule=Below(),
         needs=tuple(Need(twelve(epsilon), scores=True) for epsilon in (8.0, None)),
         sizes=TWELVE_QUICK,
         differs=f"The loss attack on notes alone, GPT-2 alone. ε is set, not σ. {KNOWN} J-c6. {FEW} {SYNTHETIC}",
-        page="tradeoff",
     ),
-    Claim(
-        id="J-c30",
-        title="Groups leak more than single notes (four times as many patients)",
-        says="Averaging over all notes of a patient reveals more than a single note does. J-c9 asks this in a smaller "
-        "hospital.",
-        figure="PL by patient above PL by admission, above PL by sample",
-        place="§1, finding 4; §5.3, figures 2 and 3",
-        quantity=f"{PL}: by patient − by admission and by admission − by note, the loss attack at the same threshold",
-        unit="points",
+    asked_again(
+        "J-c9",
+        "J-c30",
+        *MORE,
         measure=_group,
-        rule=Above(),
         needs=(Need(twelve(None), scores=True),),
         sizes=TWELVE_QUICK,
         differs=f"About ten notes a patient, two an admission. GPT-2 alone. {KNOWN} J-c9. {FEW} {SYNTHETIC}",
-        page="membership",
     ),
-    Claim(
-        id="P-c18",
-        title="A private model keeps a risk of 30 % (four times as many patients)",
-        says="The privacy risk score of models trained with DP stays at about 30 %. P-c6 asks this in a smaller "
-        "hospital.",
-        figure="30.14 % to 30.43 % with DP, 37.61 % without",
-        place="§7.1",
-        quantity="the same weighted score with the controls subtracted, at ε = 8",
-        unit="share",
+    asked_again(
+        "P-c6",
+        "P-c18",
+        *MORE,
         measure=_risk,
-        rule=Above(0.15),
         needs=(Need(twelve(8.0), audit=("summary: risk",)),),
         sizes=TWELVE,
         differs="Each part has its control subtracted. Half of the report's score is the line. "
@@ -224,51 +193,31 @@ CLAIMS = (
             "does not hold": "Without controls the score counts what a model scores on patients it never read (P-c13). "
             "With the controls subtracted, hardly anything is left."
         },
-        page="canaries",
     ),
-    Claim(
-        id="M-c24",
-        title="Long notes leak more than short ones (four times as many patients)",
-        says="Both attacks find longer samples more easily. M-c4 asks this in a smaller hospital.",
-        figure="ratio .900 long against .830 short; loss .662 against .516",
-        place="§4.2, table 3",
-        quantity=f"{AUC}: long notes − short notes, the same attack",
-        unit="points",
+    asked_again(
+        "M-c4",
+        "M-c24",
+        *MORE,
         measure=_lengths,
-        rule=Above(),
         needs=_attacked(None, LOSS, DOMAIN),
         sizes=TWELVE,
         differs="Short is up to the median length of the notes, not 10 to 20 tokens. GPT-2 instead of a masked model. "
         f"{KNOWN} M-c4. {FEW} {SYNTHETIC}",
-        page="membership",
     ),
-    Claim(
-        id="M-c25",
-        title="Patients are easier than notes (four times as many patients)",
-        says="Whether a patient is in the training data is easier to tell than whether a single note is. M-c5 asks "
-        "this in a smaller hospital.",
-        figure="ratio .992 by patient, .900 by sample; loss .915 and .662",
-        place="§4.1, table 2",
-        quantity=f"{AUC}: by patient − by note, the same attack",
-        unit="points",
+    asked_again(
+        "M-c5",
+        "M-c25",
+        *MORE,
         measure=_levels,
-        rule=Above(),
         needs=_attacked(None, LOSS, DOMAIN),
         sizes=TWELVE,
         differs=f"About ten notes a patient. GPT-2 instead of a masked model. {KNOWN} M-c5. {FEW} {SYNTHETIC}",
-        page="membership",
     ),
-    Claim(
-        id="M-c26",
-        title="A reference from the domain is better (four times as many patients)",
-        says="A reference trained on similar text makes a stronger attack than a general one. M-c6 asks this in a "
-        "smaller hospital.",
-        figure="AUC .900 (PubMedBERT) against .883 (BERT)",
-        place="§4.3, table 5",
-        quantity=f"{AUC}: reference of the same hospital − public base model as reference, the same notes",
-        unit="points",
+    asked_again(
+        "M-c6",
+        "M-c26",
+        *MORE,
         measure=_references,
-        rule=Above(),
         needs=_attacked(None, RATIO, DOMAIN),
         sizes=TWELVE,
         differs="The references here differ: a model of 240 other patients of the same hospital instead of PubMedBERT. "
@@ -278,23 +227,16 @@ CLAIMS = (
             "weight both are worse than no reference (M-c19). With a part of the reference of the same hospital the "
             "attack beats the loss (M-c28)."
         },
-        page="membership",
     ),
-    Claim(
-        id="L-c13",
+    asked_again(
+        "L-c1",
+        "L-c13",
+        *MORE,
         title="Filling blanks does not beat frequency (GPT-2, four times as many patients)",
-        says="Asking the model for a patient's condition does worse than ranking conditions by how common they are. "
-        "L-c1 asks this in a smaller hospital.",
-        figure="AUC .614 by the model, .926 by frequency (ICD-9)",
-        place="§6.1, table 2",
-        quantity="AUC by the model, asked with the patient's name, − AUC by frequency alone, in points",
-        unit="points",
         measure=_fill,
-        rule=Below(),
         needs=(Need(twelve(None), audit=(FILL,)),),
         sizes=f"{TWELVE}; 44 patients asked about",
         differs="GPT-2 instead of a masked model. Names are in about half of the notes, and ages are kept in the "
         f"template. {KNOWN} L-c1. {FEW} {SYNTHETIC}",
-        page="probes",
     ),
 )
