@@ -29,61 +29,75 @@ REFERENCE = (
 )
 
 
-def _side(runs: StoredRuns, spec: RunSpec, attack: str, level: str = "sample", length: str = "all") -> Side:
+def side(runs: StoredRuns, spec: RunSpec, attack: str, level: str = "sample", length: str = "all") -> Side:
+    """An attack's scores on a run: those of its full audit, or the quick audit's for the loss attack without one."""
     return Side(runs.scores(spec, attack), attack, level, length)
+
+
+def ratio_minus_loss(runs: StoredRuns, spec: RunSpec, measure: Measure = auc) -> Figure:
+    """What the ratio to a reference of the same hospital finds beyond the loss."""
+    found = difference(side(runs, spec, DOMAIN), side(runs, spec, LOSS), measure)
+    return labelled(f"{MODEL_NAMES[spec.model.kind]}, ratio − loss", found)
+
+
+def by_length(runs: StoredRuns, spec: RunSpec) -> list[Figure]:
+    """Long notes − short notes, for both attacks."""
+    found = []
+    for attack in (DOMAIN, LOSS):
+        long, short = (side(runs, spec, attack, length=length) for length in ("long", "short"))
+        found.append(labelled(f"{MODEL_NAMES[spec.model.kind]}, {attack}", difference(long, short)))
+    return found
+
+
+def by_level(runs: StoredRuns, spec: RunSpec) -> list[Figure]:
+    """By patient − by note, for both attacks."""
+    found = []
+    for attack in (DOMAIN, LOSS):
+        patient, note = (side(runs, spec, attack, level) for level in ("patient", "sample"))
+        found.append(labelled(f"{MODEL_NAMES[spec.model.kind]}, {attack}", difference(patient, note)))
+    return found
+
+
+def by_reference(runs: StoredRuns, spec: RunSpec) -> Figure:
+    """Reference of the same hospital − public base model as reference."""
+    own, general = (side(runs, spec, attack) for attack in (DOMAIN, RATIO))
+    return labelled(MODEL_NAMES[spec.model.kind], difference(own, general))
+
+
+def features_apart(runs: StoredRuns, spec: RunSpec) -> list[Figure]:
+    """How much better special characters predict memorised notes than each other feature."""
+    return [
+        labelled(f"{MODEL_NAMES[spec.model.kind]}, C − {other}", predictors_apart(runs, spec, _C, other))
+        for other in _OTHERS
+    ]
 
 
 def _need(kind: ModelKind, *attacks: str) -> Need:
     return Need(plain(kind), scores=True, audit=attacks)
 
 
-def _ratio_minus_loss(kind: ModelKind, measure: Measure, runs: StoredRuns) -> list[Figure]:
-    spec = plain(kind)
-    found = difference(_side(runs, spec, DOMAIN), _side(runs, spec, LOSS), measure)
-    return [labelled(f"{MODEL_NAMES[kind]}, ratio − loss", found)]
-
-
 def _masked(runs: StoredRuns) -> list[Figure]:
-    return _ratio_minus_loss("distilbert", auc, runs)
+    return [ratio_minus_loss(runs, plain("distilbert"))]
 
 
 def _causal(runs: StoredRuns) -> list[Figure]:
-    return _ratio_minus_loss("gpt2", auc, runs)
+    return [ratio_minus_loss(runs, plain("gpt2"))]
 
 
 def _low_rate(runs: StoredRuns) -> list[Figure]:
-    return [one for kind in KINDS for one in _ratio_minus_loss(kind, caught_at(0.01), runs)]
+    return [ratio_minus_loss(runs, plain(kind), caught_at(0.01)) for kind in KINDS]
 
 
 def _lengths(runs: StoredRuns) -> list[Figure]:
-    return [
-        labelled(
-            f"{MODEL_NAMES[kind]}, {attack}",
-            difference(
-                _side(runs, plain(kind), attack, length="long"), _side(runs, plain(kind), attack, length="short")
-            ),
-        )
-        for kind in KINDS
-        for attack in (DOMAIN, LOSS)
-    ]
+    return [one for kind in KINDS for one in by_length(runs, plain(kind))]
 
 
 def _levels(runs: StoredRuns) -> list[Figure]:
-    return [
-        labelled(
-            f"{MODEL_NAMES[kind]}, {attack}",
-            difference(_side(runs, plain(kind), attack, "patient"), _side(runs, plain(kind), attack)),
-        )
-        for kind in KINDS
-        for attack in (DOMAIN, LOSS)
-    ]
+    return [one for kind in KINDS for one in by_level(runs, plain(kind))]
 
 
 def _references(runs: StoredRuns) -> list[Figure]:
-    return [
-        labelled(MODEL_NAMES[kind], difference(_side(runs, plain(kind), DOMAIN), _side(runs, plain(kind), RATIO)))
-        for kind in KINDS
-    ]
+    return [by_reference(runs, plain(kind)) for kind in KINDS]
 
 
 def _better_reference(runs: StoredRuns) -> list[Figure]:
@@ -97,7 +111,7 @@ def _better_reference(runs: StoredRuns) -> list[Figure]:
 
 def _energy(runs: StoredRuns) -> list[Figure]:
     spec = plain("distilbert")
-    return [labelled("DistilBERT", difference(_side(runs, spec, _NORMALISED), _side(runs, spec, _BY_ENERGY)))]
+    return [labelled("DistilBERT", difference(side(runs, spec, _NORMALISED), side(runs, spec, _BY_ENERGY)))]
 
 
 def _best_feature(runs: StoredRuns) -> list[Figure]:
@@ -109,19 +123,12 @@ def _best_feature(runs: StoredRuns) -> list[Figure]:
     ]
 
 
-def _features_apart(runs: StoredRuns, kind: ModelKind) -> list[Figure]:
-    return [
-        labelled(f"{MODEL_NAMES[kind]}, C − {other}", predictors_apart(runs, plain(kind), _C, other))
-        for other in _OTHERS
-    ]
-
-
 def _best_feature_masked(runs: StoredRuns) -> list[Figure]:
-    return _features_apart(runs, "distilbert")
+    return features_apart(runs, plain("distilbert"))
 
 
 def _best_feature_causal(runs: StoredRuns) -> list[Figure]:
-    return _features_apart(runs, "gpt2")
+    return features_apart(runs, plain("gpt2"))
 
 
 CLAIMS = (

@@ -10,8 +10,9 @@ from core.evaluation.stats import intervals
 from core.findings.claim import Figure
 from core.findings.claims.again.asking import asked_again
 from core.findings.claims.jagannatha import PL
+from core.findings.claims.mireshghallah import side
 from core.findings.experiments import FEW, of_public_notes, with_epochs
-from core.findings.measures.attacks import Side, difference, leakage
+from core.findings.measures.attacks import difference, leakage
 from core.findings.measures.canaries import copies_apart, exposure_difference
 from core.findings.measures.tables import labelled
 from core.findings.needs import Need
@@ -34,13 +35,8 @@ _BITS = "bits_per_character"
 _EARLY, _LATE = 2, 8
 
 
-def side(runs: StoredRuns, spec: RunSpec, attack: str = LOSS, level: str = "sample", length: str = "all") -> Side:
-    """An attack's scores in the run's full audit, which are ids and numbers and so can be shipped."""
-    return Side(runs.scores(spec, attack), attack, level, length)
-
-
 def attacked(*specs: RunSpec, attacks: tuple[str, ...] = (LOSS,)) -> tuple[Need, ...]:
-    """These runs with these attacks of the full audit."""
+    """These runs with these attacks of the full audit, whose scores are ids and numbers and so can be shipped."""
     return tuple(Need(spec, audit=attacks) for spec in specs)
 
 
@@ -50,27 +46,25 @@ _STOPPED = with_epochs(_PLAIN, _EARLY)
 
 
 def _causal(runs: StoredRuns) -> list[Figure]:
-    sides = [side(runs, of_public_notes(kind)) for kind in ("gpt2", "distilbert")]
+    sides = [side(runs, of_public_notes(kind), LOSS) for kind in ("gpt2", "distilbert")]
     return [labelled("GPT-2 − DistilBERT", difference(sides[0], sides[1], leakage))]
 
 
 def _epochs(runs: StoredRuns) -> list[Figure]:
     label = f"GPT-2, epoch {_LATE} − epoch {_EARLY}"
-    return [labelled(label, difference(side(runs, _PLAIN), side(runs, _STOPPED), leakage))]
+    return [labelled(label, difference(side(runs, _PLAIN, LOSS), side(runs, _STOPPED, LOSS), leakage))]
 
 
 def _cut(runs: StoredRuns) -> list[Figure]:
-    return [labelled("GPT-2", difference(side(runs, _PRIVATE), side(runs, _PLAIN), leakage))]
+    return [labelled("GPT-2", difference(side(runs, _PRIVATE, LOSS), side(runs, _PLAIN, LOSS), leakage))]
 
 
 def _group(runs: StoredRuns) -> list[Figure]:
-    return [
-        labelled(
-            f"{MODEL_NAMES[kind]}, reports − notes",
-            difference(side(runs, of_public_notes(kind), level="patient"), side(runs, of_public_notes(kind)), leakage),
-        )
-        for kind in KINDS
-    ]
+    found = []
+    for kind in KINDS:
+        report, note = (side(runs, of_public_notes(kind), LOSS, level) for level in ("patient", "sample"))
+        found.append(labelled(f"{MODEL_NAMES[kind]}, reports − notes", difference(report, note, leakage)))
+    return found
 
 
 def _better_than_public(runs: StoredRuns) -> list[Figure]:

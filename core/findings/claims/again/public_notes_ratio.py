@@ -5,80 +5,53 @@ from __future__ import annotations
 from core.attacks.membership.decision import LOSS, RATIO
 from core.findings.claim import Figure
 from core.findings.claims.again.asking import asked_again
-from core.findings.claims.again.public_notes import BOTH, DIFFERS, KINDS, REPORTS, SIZES, attacked, side
-from core.findings.claims.mireshghallah import AUC, DOMAIN
+from core.findings.claims.again.public_notes import BOTH, DIFFERS, REPORTS, SIZES, attacked
+from core.findings.claims.mireshghallah import (
+    AUC,
+    DOMAIN,
+    by_length,
+    by_level,
+    by_reference,
+    features_apart,
+    ratio_minus_loss,
+)
 from core.findings.experiments import FEW, of_public_notes
-from core.findings.measures.attacks import Measure, auc, caught_at, difference
-from core.findings.measures.predictors import predictors_apart
-from core.findings.measures.tables import labelled
+from core.findings.measures.attacks import caught_at
 from core.findings.stored_runs import StoredRuns
-from core.spec import ModelKind
-from core.spec.model_names import MODEL_NAMES
 
 _FEATURES = "memorised notes"
-_C, _OTHERS = "C: other characters", ("A: digits", "B: length", "D: three rarest tokens")
-
-
-def _ratio_minus_loss(kind: ModelKind, measure: Measure, runs: StoredRuns) -> list[Figure]:
-    sides = [side(runs, of_public_notes(kind), attack) for attack in (DOMAIN, LOSS)]
-    return [labelled(f"{MODEL_NAMES[kind]}, ratio − loss", difference(sides[0], sides[1], measure))]
 
 
 def _masked(runs: StoredRuns) -> list[Figure]:
-    return _ratio_minus_loss("distilbert", auc, runs)
+    return [ratio_minus_loss(runs, of_public_notes("distilbert"))]
 
 
-def _causal_ratio(runs: StoredRuns) -> list[Figure]:
-    return _ratio_minus_loss("gpt2", auc, runs)
+def _causal(runs: StoredRuns) -> list[Figure]:
+    return [ratio_minus_loss(runs, of_public_notes("gpt2"))]
 
 
 def _low_rate(runs: StoredRuns) -> list[Figure]:
-    return [one for kind in KINDS for one in _ratio_minus_loss(kind, caught_at(0.01), runs)]
+    return [ratio_minus_loss(runs, spec, caught_at(0.01)) for spec in BOTH]
 
 
 def _lengths(runs: StoredRuns) -> list[Figure]:
-    found = []
-    for kind in KINDS:
-        for attack in (DOMAIN, LOSS):
-            long, short = (side(runs, of_public_notes(kind), attack, length=length) for length in ("long", "short"))
-            found.append(labelled(f"{MODEL_NAMES[kind]}, {attack}", difference(long, short)))
-    return found
+    return [one for spec in BOTH for one in by_length(runs, spec)]
 
 
 def _levels(runs: StoredRuns) -> list[Figure]:
-    return [
-        labelled(
-            f"{MODEL_NAMES[kind]}, {attack}",
-            difference(side(runs, of_public_notes(kind), attack, "patient"), side(runs, of_public_notes(kind), attack)),
-        )
-        for kind in KINDS
-        for attack in (DOMAIN, LOSS)
-    ]
+    return [one for spec in BOTH for one in by_level(runs, spec)]
 
 
 def _references(runs: StoredRuns) -> list[Figure]:
-    return [
-        labelled(
-            MODEL_NAMES[kind],
-            difference(side(runs, of_public_notes(kind), DOMAIN), side(runs, of_public_notes(kind), RATIO)),
-        )
-        for kind in KINDS
-    ]
-
-
-def _best_feature(kind: ModelKind, runs: StoredRuns) -> list[Figure]:
-    return [
-        labelled(f"{MODEL_NAMES[kind]}, C − {other}", predictors_apart(runs, of_public_notes(kind), _C, other))
-        for other in _OTHERS
-    ]
+    return [by_reference(runs, spec) for spec in BOTH]
 
 
 def _best_feature_masked(runs: StoredRuns) -> list[Figure]:
-    return _best_feature("distilbert", runs)
+    return features_apart(runs, of_public_notes("distilbert"))
 
 
 def _best_feature_causal(runs: StoredRuns) -> list[Figure]:
-    return _best_feature("gpt2", runs)
+    return features_apart(runs, of_public_notes("gpt2"))
 
 
 CLAIMS = (
@@ -97,7 +70,7 @@ CLAIMS = (
         "M-c34",
         *REPORTS,
         quantity=f"{AUC}: ratio to a reference of other reports − loss, the same notes",
-        measure=_causal_ratio,
+        measure=_causal,
         needs=attacked(of_public_notes("gpt2"), attacks=(LOSS, DOMAIN)),
         sizes=SIZES + "; the reference was trained on 420 other reports",
         differs=f"Our question, not the paper's. A small reference. {DIFFERS} {FEW}",

@@ -9,29 +9,24 @@ from core.findings.claim import Claim, Figure
 from core.findings.claims.again.asking import asked_again
 from core.findings.claims.jagannatha import LEVEL_NAMES, PL, by_loss
 from core.findings.claims.lehman import FILL
-from core.findings.claims.mireshghallah import DOMAIN
+from core.findings.claims.mireshghallah import DOMAIN, by_length, by_level, by_reference, side
 from core.findings.claims.privai import SAME
 from core.findings.experiments import FEW, SYNTHETIC, TWELVE, TWELVE_QUICK, twelve
-from core.findings.measures.attacks import Side, difference, leakage
+from core.findings.measures.attacks import difference, leakage
 from core.findings.measures.tables import labelled, part_of_risk, ranking_difference
 from core.findings.needs import Need
 from core.findings.rules import Above
 from core.findings.stored_runs import StoredRuns
-from core.spec import RunSpec
 
 MORE = ("four times as many patients", "in a smaller hospital")  # of the title and of what was asked before
 KNOWN = "The figures were known when this rule was chosen, which is that of"
 _GROUPED = (("patient", "admission"), ("admission", "sample"))
 
 
-def _side(runs: StoredRuns, spec: RunSpec, attack: str, level: str = "sample", length: str = "all") -> Side:
-    return Side(runs.scores(spec, attack), attack, level, length)
-
-
 def _white_box(runs: StoredRuns, attack: str, epsilon: float | None) -> list[Figure]:
     spec = twelve(epsilon)
     label = "GPT-2" if epsilon is None else f"GPT-2 at ε = {epsilon:g}"
-    return [labelled(label, difference(_side(runs, spec, attack), _side(runs, spec, LOSS), leakage))]
+    return [labelled(label, difference(side(runs, spec, attack), side(runs, spec, LOSS), leakage))]
 
 
 def _gradients(runs: StoredRuns) -> list[Figure]:
@@ -66,24 +61,15 @@ def _group(runs: StoredRuns) -> list[Figure]:
 
 
 def _lengths(runs: StoredRuns) -> list[Figure]:
-    spec, found = twelve(None), []
-    for attack in (DOMAIN, LOSS):
-        long, short = (_side(runs, spec, attack, length=length) for length in ("long", "short"))
-        found.append(labelled(f"GPT-2, {attack}", difference(long, short)))
-    return found
+    return by_length(runs, twelve(None))
 
 
 def _levels(runs: StoredRuns) -> list[Figure]:
-    spec = twelve(None)
-    return [
-        labelled(f"GPT-2, {attack}", difference(_side(runs, spec, attack, "patient"), _side(runs, spec, attack)))
-        for attack in (DOMAIN, LOSS)
-    ]
+    return by_level(runs, twelve(None))
 
 
 def _references(runs: StoredRuns) -> list[Figure]:
-    spec = twelve(None)
-    return [labelled("GPT-2", difference(_side(runs, spec, DOMAIN), _side(runs, spec, RATIO)))]
+    return [by_reference(runs, twelve(None))]
 
 
 def _fill(runs: StoredRuns) -> list[Figure]:
