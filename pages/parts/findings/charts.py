@@ -24,7 +24,8 @@ LOOKS = {
     HIDDEN: (chart_style.OKABE_ITO["sky"], "#000000", ""),
 }
 SCALE = {"points": 100.0, "share": 100.0, "ratio": 1.0, "number": 1.0}
-PER_LINE = 16  # tiles that a telephone can show beside one another; on a desk all lines are above the fold
+PER_LINE = 16  # tiles that a telephone can show beside one another
+LINE = 40  # pixels of a line, for a number and a sign: on a desk all lines are above the fold
 AXES = {"points": "points", "share": "%", "ratio": "ratio", "number": ""}
 
 
@@ -53,7 +54,7 @@ def tiles(found: Sequence[Finding], hidden: Collection[str]) -> go.Figure:
             insidetextanchor="middle",
             textangle=0,
             constraintext="none",
-            textfont={"color": text, "size": 13},
+            textfont={"color": text, "size": 12},
             marker={"color": colour, "line": {"width": 0}},
             selected={"textfont": {"color": text}},  # Plotly's click ends in an error if only one of the two is given
             unselected={"marker": {"opacity": 1}, "textfont": {"color": text}},
@@ -64,7 +65,7 @@ def tiles(found: Sequence[Finding], hidden: Collection[str]) -> go.Figure:
     most = max(len(row) for _, row in lines)
     papers = list(dict.fromkeys(letter for letter, _ in lines))
     figure.update_layout(
-        height=80 + 52 * len(lines),
+        height=80 + LINE * len(lines),
         barmode="overlay",
         margin={"t": 10, "b": 0, "l": 10, "r": 10},
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "itemsizing": "constant"},

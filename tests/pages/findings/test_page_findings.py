@@ -79,6 +79,7 @@ def test_every_claim_has_a_tile_and_a_hidden_one_does_not_show_its_verdict():
     tiles = {row[0]: trace.name for trace in figure.data for row in trace.customdata}
     assert set(tiles) == {claim.id for claim in CLAIMS}
     assert tiles["J-c2"] == charts.HIDDEN
+    assert figure.layout.height <= 800 - 250, "all lines are above the fold: they begin 250 pixels below the top"
     for one in FOUND:
         if one.claim.id != "J-c2":
             assert tiles[one.claim.id].endswith(str(one.verdict))
