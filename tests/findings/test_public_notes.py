@@ -8,10 +8,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from core.common.program import PROGRAM
 from core.corpus.importing.importer import import_notes
 from core.findings import training
 from core.findings.claims import CLAIMS, chosen
-from core.findings.experiments import PUBLIC_NOTES, of_public_notes
+from core.findings.experiments import PUBLIC_NOTES, of_public_notes, with_epochs
 from core.findings.judging import needed
 from core.findings.public_notes import POPULATION, add_public_notes
 from core.findings.stored_runs import SHIPPED, StoredRuns
@@ -85,3 +86,33 @@ def test_no_words_of_the_reports_are_shipped() -> None:
         frame = pd.read_parquet(table)
         words = {name for name in frame if not pd.api.types.is_numeric_dtype(frame[name])}
         assert frame.empty or not {"text", "prompt", "value"} & words, table
+
+
+def test_the_documents_table_is_that_of_the_shipped_audits() -> None:
+    """docs/methods/membership.md, On public reports: every AUC with its interval."""
+    plain, private = of_public_notes("gpt2"), of_public_notes("gpt2", 8.0)
+    models = {"8 epochs, no privacy": plain, "2 epochs, no privacy": with_epochs(plain, 2), "ε = 8 per note": private}
+    runs, made = StoredRuns(Workspace(SHIPPED, shared=())), set()
+    for name, spec in models.items():
+        figures = runs.audited(spec, "membership")
+        figures = figures[(figures["metric"] == "auc") & (figures["length"] == "all")].set_index(["attack", "level"])
+        for attack in figures.index.unique("attack"):
+            cells = (_cell(figures.loc[(attack, level)]) for level in ("sample", "patient"))
+            made.add((name, attack, *cells))
+    text = (PROGRAM / "docs" / "methods" / "membership.md").read_text(encoding="utf-8")
+    section = text.split("### On public reports")[1].split("\n## ")[0]
+    rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| ") and "(" in line]
+    assert {tuple(part.strip() for part in row) for row in rows} == made and len(made) == 5
+
+
+def _cell(row: pd.Series) -> str:
+    value, low, high = (f"{row[name]:.3f}".removeprefix("0") for name in ("value", "low", "high"))
+    return f"{value} ({low}–{high})"
+
+
+def test_the_reference_leaves_a_third_of_the_spread_of_unread_reports() -> None:
+    """The .35 of M-c34 and of the document."""
+    runs, spec = StoredRuns(Workspace(SHIPPED, shared=())), of_public_notes("gpt2")
+    unread = [runs.scores(spec, attack) for attack in ("ratio population", "loss")]
+    spreads = [rows.loc[rows["split"] == "heldout", "score"].std() for rows in unread]
+    assert round(spreads[0] / spreads[1], 2) == 0.35
