@@ -16,6 +16,7 @@ USUAL_MASKS = {"mask_share": 0.15, "masks": 1}  # what None stands for in these 
 STEPS = 140  # of a private training up to ε = 8
 NOTES, BATCH = 3_000, 256  # the batch grows with √notes from here
 LONGER = {"notes": 6_000, "sigma": 2.2}  # from and up to these, twice the batch and twice the epochs pay off
+MOST_EPOCHS = 12  # up to these, twice the epochs pay off once more, up to the same σ
 WEAKER = {"epsilon": (15.0, 60.0, 300.0), "sigma": (0.55, 0.4, 0.2)}  # beyond each of these the batch is halved
 MANY = 24_000  # notes, from which on a masked model reads each under one mask, because of the time
 PLAIN_NOTES = 12_500  # beyond, plain training takes fewer epochs
@@ -75,8 +76,8 @@ def _private(kind: ModelKind, privacy: PrivacySpec, notes: int, short: bool) -> 
     """
     usual, epochs = _usual(notes)
     masks = 2 if kind != "gpt2" and notes < MANY else None
-    if kind == "gpt2" and notes >= LONGER["notes"] and _longer(privacy, notes):
-        usual, epochs = 2 * usual, round(STEPS * 2 * usual / notes)
+    if kind == "gpt2":
+        usual, epochs = _longer(privacy, notes, usual, epochs)
     fewer = _short_epochs(notes * (masks or 1))
     if short and fewer < epochs:
         epochs, usual = fewer, min(usual, max(BATCH, _power_of_two(fewer * notes / SHORT_STEPS)))
@@ -116,14 +117,21 @@ def _noise(privacy: PrivacySpec, notes: int, batch: int, epochs: int) -> float:
     return usual * (usual_batch / batch) ** 0.8 * (epochs / usual_epochs) ** 0.2
 
 
-def _longer(privacy: PrivacySpec, notes: int) -> bool:
-    """Whether more epochs raise the signal over the noise: where σ is large already, they hardly do.
+def _longer(privacy: PrivacySpec, notes: int, batch: int, epochs: int) -> tuple[int, int]:
+    """Batch and epochs where longer training raises the signal over the noise: where σ is large already, it hardly does.
 
     Masked models are too slow for it. A given σ is taken as that of the longer training.
     """
-    batch, epochs = _usual(notes)
-    sigma = privacy.noise_multiplier or _noise(privacy, notes, 2 * batch, 2 * epochs) * 2 * batch
-    return sigma <= LONGER["sigma"]
+    if notes >= LONGER["notes"] and _sigma(privacy, notes, 2 * batch, 2 * epochs) <= LONGER["sigma"]:
+        batch, epochs = 2 * batch, round(STEPS * 2 * batch / notes)
+        if 2 * epochs <= MOST_EPOCHS and _sigma(privacy, notes, batch, 2 * epochs) <= LONGER["sigma"]:
+            epochs *= 2
+    return batch, epochs
+
+
+def _sigma(privacy: PrivacySpec, notes: int, batch: int, epochs: int) -> float:
+    """σ; for a target ε about what the accountant gives."""
+    return _noise(privacy, notes, batch, epochs) * batch
 
 
 def _weaker(privacy: PrivacySpec) -> int:
