@@ -107,11 +107,11 @@ def caption(curves: pd.DataFrame, useful: tuple[str, Drawn], risk: str) -> str:
     over = "bars: the run's own 95\u00a0% interval (one seed)"
     if several.any():
         over = "bars and bands: 95\u00a0% over seeds, never narrower than one run's own interval"
-        over += "" if several.all() else ", which stands alone where there is one seed"
+        over += "" if several.all() else "; where there is one seed, that run's own interval"
     return (
         f"Markers: measured, {counted} seed{'' if counted == '1' else 's'} each; {over}. Lines between markers are "
         f"interpolated in log ε. Dashed: control. Dotted: public base model.{_gaps(curves, *useful)} "
-        f"{registry.explain(useful[0])} {registry.explain(risk)}"
+        f"Usefulness: {registry.explain(useful[0])} Risk: {registry.explain(risk)}"
     )
 
 
