@@ -90,7 +90,7 @@ def show(number: int, step: Step) -> None:
         look(step)
         return
     if not progress.shown(number):
-        st.markdown(f"{step.question}\n\nYou predicted **{given}**." if given else step.question)
+        st.markdown(f"{step.question}\n\nYour answer: **{given}**." if given else step.question)
         look(step)
         if classroom.locked(number):
             st.caption("The presenter will show the answer.")

@@ -51,9 +51,10 @@ def curves_of(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
 @resources.cached_data(max_entries=50, show_spinner=False)
 def seeds_of(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
     """The figures of each run: epsilon, seed, metric, value."""
+    from core.evaluation.sweep.tradeoff import of_one_detector
     from core.runs import queries
 
-    metrics = queries.metrics(owner.workspace(), frozenset(run_ids))
+    metrics = of_one_detector(queries.metrics(owner.workspace(), frozenset(run_ids)))
     rows = metrics[(metrics["arm"] == "run") & (metrics["epsilon"] > 0)]
     return rows[["epsilon", "seed", "metric", "value"]]
 

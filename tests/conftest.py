@@ -33,6 +33,7 @@ from core.pipeline.training_run import execute
 from core.runs.run import PRIVACY_FILE, read_privacy
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS, AuditSpec, CorpusSpec, PrivacySpec, RunSpec, TrainingSpec
+from tests.few_claims import few_claims
 
 pytest_plugins = ["tests.running"]
 
@@ -54,12 +55,19 @@ def _smoke_spec(*, epsilon: float | None = None, epochs: int = 2, seed: int = 0)
     )
 
 
+@pytest.fixture(scope="module")
+def asks_few_claims() -> Iterator[None]:
+    """Runs that this module's tests make are asked about as few claims as those of `made_once`."""
+    with few_claims():
+        yield
+
+
 @pytest.fixture(scope="session")
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
     """`made_once(name, make)`: this process's copy of a folder that `make(folder)` filled in one of the processes.
 
     The first process that asks for `name` makes the folder, and the others wait for it. Each gets its own copy, so that
-    no test sees what another process wrote.
+    no test sees what another process wrote. Its runs are asked about few claims (`tests.few_claims`).
     """
     own = tmp_path_factory.getbasetemp()
     common = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
@@ -71,7 +79,8 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
             if not done.exists():
                 shutil.rmtree(original, ignore_errors=True)  # a process that failed left a part
                 original.mkdir()
-                make(original)
+                with few_claims():
+                    make(original)
                 done.touch()
         return shutil.copytree(original, tmp_path_factory.mktemp(name) / "data")
 

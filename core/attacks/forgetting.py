@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from core.models.build import LanguageModel
 
 NEVER_SEEN = 150  # most held-out patients with whom the patient is compared
-_STREAM = 15  # of random numbers, for the choice of these patients
+# For the choice of these patients. `core.attacks.membership.shadow_models` has the same number, and its first block the
+# same stream. That does no harm: each choice alone is uniform, and no figure uses both of them.
+_STREAM = 15
 
 NOTE_COLUMNS = {
     "note_id": "str",

@@ -210,7 +210,7 @@ def _account_by_risk(limit: RiskLimit, *, sample_rate: float, steps: int, delta:
     lines = [
         f"σ = {found.sigma:g} (q = {sample_rate:g}, {steps} steps): {limit.label}",
         f"ε = {accounted_text(found.epsilon)} at δ = {delta:g}",
-        f"μ = {found.mu:.4g} (Gaussian DP, for error rates of at least 0.1 %)",
+        f"μ = {accounted_text(found.mu)} (Gaussian DP, for error rates of at least 0.1 %)",
         f"by way of (ε, δ): ε = {found.usual_epsilon:.4g} and σ = {found.usual_sigma:.5g}, "
         f"so this is {percent(found.less_noise)} less noise",
         f"of 100 guesses at even odds at most {right_of_100(found.right)} are right",

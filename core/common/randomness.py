@@ -7,6 +7,12 @@ and of a path such as (purpose, step), so a run resumed from a checkpoint draws 
   it. This suits teaching, which must be reproducible; ε is then shown, but not guaranteed.
 * `SecretKey`: 128 bits from the operating system, expanded by SHAKE-128 (FIPS 202), a cryptographic hash whose output
   cannot be distinguished from random without the key.
+
+Attacks, tasks and evaluations draw from `numpy.random.default_rng([seed, number, …])`, where `seed` is the audit's and
+`number` says what is drawn. A number belongs to one module (`tests/meta/test_streams.py`); numbers 13 and 15 each
+belong to two, and stay because finished runs drew from them (a comment at each says why this does no harm). NumPy fills
+a path with zeros, so [seed, number] and [seed, number, 0] are the same stream. Masks are drawn by the number of a
+sample instead, [seed, sample, draw], and so share draws with some choices of patients; they only hide tokens.
 """
 
 from __future__ import annotations

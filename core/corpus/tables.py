@@ -31,7 +31,9 @@ Split = Literal["member", "heldout", "population", "canary"]
 LEFT_OUT = "left out"  # split of a member whom a training did not read, in the view of `Corpus.without`
 
 JUDGED_SPLITS = ("member", "heldout")  # those that an attack tells apart
-_JUDGED_STREAM = 13  # of random numbers, for the choice of the patients that are judged
+# For the choice of the patients that are judged. `core.attacks.membership.reference` has the same number for population
+# patients. That does no harm: these are other patients, each choice alone is uniform, and no figure pairs their places.
+_JUDGED_STREAM = 13
 
 SPAN = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("field", pa.string())])
 

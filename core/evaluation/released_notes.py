@@ -27,6 +27,7 @@ from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.summary import METRIC_COLUMNS, Row, searchable
 from core.evaluation.utility.distance import area_interval
 from core.evaluation.utility.sentences import fitting
+from core.evaluation.wording import FOUND_BY
 from core.phi.detector.engine import SHAPES
 from core.phi.fields import DIRECT
 from core.tasks.released import LIST, TaggerCounts
@@ -60,7 +61,7 @@ def named(hits: pd.DataFrame, corpus: Corpus, texts: int) -> list[Row]:
         count = len(ids & set(direct["patient_id"].dropna()))
         found.append(_share("patients_named", arm, count, len(ids), "patients with a direct identifier in any text"))
     phantom = direct.loc[direct["patient_id"].isna(), "generation_id"].nunique()
-    by = "" if searched_by(hits) == SHAPES else f", found by {searched_by(hits)}"
+    by = "" if searched_by(hits) == SHAPES else f"{FOUND_BY}{searched_by(hits)}"
     found.append(_share("texts_with_phantom", "texts", phantom, texts, f"texts with an invented identifier{by}"))
     return found
 

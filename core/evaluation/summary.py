@@ -41,6 +41,7 @@ from core.evaluation.stats.bootstrap import (
 from core.evaluation.stats.boundary_intervals import auc_interval, bits_interval, difference_interval, share_interval
 from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.stats.roc import says_member
+from core.evaluation.wording import FOUND_BY
 from core.models.shipped_bases import word_list
 from core.phi.detector.engine import SHAPES
 from core.phi.fields import DIRECT, FIELDS
@@ -334,6 +335,6 @@ def known_words(run: RunTables) -> Iterator[Row]:
         yield Row("known_words", "run", math.nan, math.nan, math.nan, len(generations), note)
         return
     found = known_share(texts, vocabulary, left_out=left_out, resamples=audit.bootstrap, seed=audit.seed)
-    by = "" if searched_by(run.hits) == SHAPES else f", found by {searched_by(run.hits)}"
+    by = "" if searched_by(run.hits) == SHAPES else f"{FOUND_BY}{searched_by(run.hits)}"
     note = f"identifiers left out{by}; generations resampled"
     yield Row("known_words", "run", found.value, found.low, found.high, len(generations), note)

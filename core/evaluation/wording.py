@@ -13,6 +13,7 @@ Verdict = Literal["exceeds its control", "cannot be told from its control", "bel
 # Numbers -------------------------------------------------------------------------------------------------------------
 
 NBSP = "\u00a0"  # keeps a number and its unit on one line
+FOUND_BY = ", found by "  # before a detector's name in the note of a figure; those of the shapes lack it
 FROM_MODEL = "Attacks on the finished model"  # what their bounds rest on, unlike those of planted gradients
 
 

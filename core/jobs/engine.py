@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,6 @@ class Engine(QueueRights):
         self.patient = patient
         self.problem = ""
         self.limits = Limits.of()
-        self._lock = threading.RLock()  # guards everything below; never held while something is started
         self._starting = threading.Lock()
         self._mirror = Mirror() if scheduler_address is not None and store_address() else None
         self._connection = Connection(scheduler_address, None if self._mirror is None else self._hear)
@@ -239,6 +239,7 @@ class Engine(QueueRights):
         return self._submit(Work(self.workspace, run_id, is_audit=True), run.spec, user)
 
     def _submit(self, work: Work, spec: RunSpec, user: User | None) -> Job:
+        self._find(work)  # reads the run's files, which are remembered, before others wait for this
         with self._lock:
             job = self._find(work)
             if job is not None and job.state in ("queued", "running", "done"):
@@ -327,10 +328,11 @@ class Engine(QueueRights):
 
     def jobs(self) -> list[Job]:
         """Every job that is not done: running and queued ones first, in their order, then the others, newest first."""
+        elsewhere = self._shared.elsewhere()
+        found = [self._from_disk(work, elsewhere) for work in Work.asked_for(self.workspace)]
         with self._lock:
-            elsewhere = self._shared.elsewhere()
-            found = [self._from_disk(work, elsewhere) for work in Work.asked_for(self.workspace)]
             jobs = [job for job in found if job is not None and (job.id in elsewhere or not self._is_a_part(job))]
+            jobs = [replace(job, position=self._place(job.id, elsewhere)) if job.active else job for job in jobs]
             there = {job.id for job in jobs}
             jobs += [job for job_id, job in self._ended.items() if job_id not in there]
         active = sorted((job for job in jobs if job.active), key=lambda job: (job.state == "queued", job.position or 0))
@@ -343,8 +345,7 @@ class Engine(QueueRights):
 
     def status(self, job_id: str) -> Job:
         """The job of that run, or of that run's audit (`Job.id`). Raises RunNotFound if nobody submitted it."""
-        with self._lock:
-            job = self._find(self._work(job_id))
+        job = self._find(self._work(job_id))
         if job is None:
             raise RunNotFound(f"Nobody has submitted {self._work(job_id).in_words}.")
         return job

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from core.common.newest import Newest
 from core.jobs.queues.own import Queue, Ticket
 from core.jobs.queues.shared import Elsewhere, SharedQueue
@@ -14,10 +16,15 @@ REMEMBERED = 500  # jobs of which a server keeps what is on no disk, or was read
 
 
 class JobStates:
-    """The part of an engine that looks at jobs. Not thread-safe: the engine's lock guards it."""
+    """The part of an engine that looks at jobs. Any thread may look.
+
+    Files are read without the lock, so that a slow disk holds up one page and not all of them. What is in memory is
+    looked at after the files, under the lock: a submission or a cancellation that a file shows is then complete there.
+    """
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
+        self._lock = threading.RLock()  # guards everything below; never held while something is started
         self._queue = Queue()
         self._shared = SharedQueue(workspace.root)
         self._ended: Newest[str, Job] = Newest(REMEMBERED)  # cancelled jobs, which leave nothing on disk
@@ -28,29 +35,30 @@ class JobStates:
         return Work.of(self.workspace, job_id)
 
     def _find(self, work: Work) -> Job | None:
-        return (
-            self._from_disk(work, self._shared.elsewhere())
-            or work.finished()
-            or self._from_queue(work)
-            or self._ended.get(work.id)
-        )
+        elsewhere = self._shared.elsewhere()
+        found = self._from_disk(work, elsewhere) or work.finished()
+        if found is not None:
+            return found
+        with self._lock:  # nothing is submitted or cancelled now: it may have been since its files were looked for
+            return self._from_queue(work) or self._ended.get(work.id) or self._from_disk(work, elsewhere)
 
     def _from_disk(self, work: Work, elsewhere: dict[str, Elsewhere]) -> Job | None:
         status = work.status()
         if status is None or (spec := work.spec()) is None:
             return None
         state = self._state(work, status, elsewhere)
+        if state == "interrupted" and work.status() != status:  # it went on, or ended, while this looked at it
+            return self._from_disk(work, elsewhere)
         if state == "interrupted" and not work.is_audit and work.finished() is not None:
             work.leave_nothing()  # an import or an update brought the finished run
             return None
-        there = elsewhere.get(work.id)
-        place = self._position(work.id) if there is None else there.place
-        position = place if state in ("queued", "running") else None
-        reason = self._reasons.get(work.id, "") if state == "interrupted" else ""
+        with self._lock:
+            position = self._place(work.id, elsewhere) if state in ("queued", "running") else None
+            reason = self._reasons.get(work.id, "") if state == "interrupted" else ""
         return Job(work.run_id, spec, state, status.message or reason, status.submitted, position, work.is_audit)
 
     def _from_queue(self, work: Work) -> Job | None:
-        """A waiting job while an earlier, cancelled submission of it is still removing its folder."""
+        """A waiting job while an earlier, cancelled submission of it is still removing its folder. Needs the lock."""
         ticket = self._queue.get(work.id)
         if ticket is None or ticket.future is not None or work.id not in {one.job_id for one in self._queue.leaving()}:
             return None
@@ -64,8 +72,14 @@ class JobStates:
 
     def _waits(self, job_id: str) -> bool:
         """Whether the job waits in this engine's queue or a worker of it has the job."""
-        ticket = self._queue.get(job_id)
-        return ticket is not None and ticket.live
+        with self._lock:
+            ticket = self._queue.get(job_id)
+            return ticket is not None and ticket.live
+
+    def _place(self, job_id: str, elsewhere: dict[str, Elsewhere]) -> int:
+        """The number of jobs before it, at the server where it waits or runs. Needs the lock."""
+        there = elsewhere.get(job_id)
+        return self._position(job_id) if there is None else there.place
 
     def _position(self, job_id: str) -> int:
         live = [ticket.job_id for ticket in self._queue.live()]
@@ -76,7 +90,10 @@ class JobStates:
         return status is None or status.submitted != ticket.submitted
 
     def _live(self) -> list[Ticket]:
-        """Jobs that run or wait here, in order, without those that another server has cancelled or taken."""
+        """Jobs that run or wait here, in order, without those that another server has cancelled or taken.
+
+        Needs the lock.
+        """
         leaving = {ticket.job_id for ticket in self._queue.leaving()}  # whose folder is still being removed
         return [
             ticket

@@ -158,7 +158,7 @@ def refresh_figures(run: Run, workspace: Workspace) -> tuple[str, ...]:
     stored = workspace.audit(run.id)
     if not (stored.folder / ATTACKS_FILE).exists() or not (left := open_figures(run, workspace)):
         return ()
-    with _not_under_way(run, workspace):
+    with alone(run, workspace):
         _Battery(run, workspace, EventLog(stored.folder, None), lambda: False).figures(stored, left)
     after = stored.outcomes()
     for summary in left:
@@ -168,25 +168,28 @@ def refresh_figures(run: Run, workspace: Workspace) -> tuple[str, ...]:
 
 
 def outdate_figures(run: Run, workspace: Workspace) -> None:
-    """Have the figures of a run's own full audit that its metrics enter made again: the metrics are about to change."""
+    """Have the figures of a run's own full audit that its metrics enter made again: the metrics are about to change.
+
+    The caller has the run `alone`.
+    """
     stored = workspace.audit(run.id)
-    if not (stored.folder / ATTACKS_FILE).exists():
-        return
-    with _not_under_way(run, workspace):
-        before = stored.outcomes()
-        for summary in summaries():
-            outcome = before.get(SUMMARY + summary.name)
-            if summary.from_metrics and outcome is not None:
-                waiting = replace(outcome, state="failed", message="its run's metrics were made again", tables=())
-                stored.record(waiting, {})
+    before = stored.outcomes() if (stored.folder / ATTACKS_FILE).exists() else {}
+    for summary in summaries():
+        outcome = before.get(SUMMARY + summary.name)
+        if summary.from_metrics and outcome is not None:
+            waiting = replace(outcome, state="failed", message="its run's metrics were made again", tables=())
+            stored.record(waiting, {})
 
 
 @contextmanager
-def _not_under_way(run: Run, workspace: Workspace) -> Iterator[None]:
-    """Hold the audit's lock. Raises ValueError, a sentence, while another process holds it."""
+def alone(run: Run, workspace: Workspace) -> Iterator[None]:
+    """Hold the lock of a run's audit, for which `store prune` keeps its weights, too.
+
+    Raises ValueError, a sentence, while another process holds it.
+    """
     with held(workspace.audit_lock_file(run.id), should_stop=lambda: True) as holding:
         if not holding:
-            raise ValueError("its full audit is under way. Refresh it once that has ended")
+            raise ValueError("another process audits, refreshes or prunes it. Refresh it once that has ended")
         yield
 
 

@@ -195,9 +195,10 @@ def _forget_weights(workspace: Workspace, model: Path) -> None:
 
 
 def _remove_within(place: Path, folder: Path) -> None:
-    """Remove a folder by way of `place`, where the leftovers of a killed process are removed."""
+    """Remove a folder, if it is there, by way of `place`, where the leftovers of a killed process are removed."""
     beside = place / f"{OLD}{secrets.token_hex(6)}"
-    os.rename(folder, beside)
+    with suppress(FileNotFoundError):
+        os.rename(folder, beside)
     shutil.rmtree(beside, ignore_errors=True)
 
 
@@ -206,14 +207,17 @@ def _at_work(workspace: Workspace, folder: Path) -> bool:
 
 
 def _found(what: What, folder: Path, why: str, name: str = "") -> Prunable:
-    files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
-    return Prunable(what, name or folder.name, folder, sum(path.stat().st_size for path in files), why)
+    size = 0
+    with suppress(FileNotFoundError):  # it disappears at this moment; then it has also changed
+        files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+        for path in files:
+            size += path.stat().st_size
+    return Prunable(what, name or folder.name, folder, size, why)
 
 
 def _changed(folder: Path) -> float:
-    """When anything in a folder last changed, in Unix seconds."""
-    times = []
-    for path in [folder, *folder.rglob("*")]:
-        with suppress(FileNotFoundError):
-            times.append(path.lstat().st_mtime)
-    return max(times, default=time.time())
+    """When anything in a folder last changed, in Unix seconds; now, if it disappears at this moment."""
+    try:
+        return max(path.lstat().st_mtime for path in [folder, *folder.rglob("*")])
+    except FileNotFoundError:
+        return time.time()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from core.pipeline.derived import DERIVED, current_version, differing, rebuild
-from core.pipeline.full_audit import outdate_figures, refresh_figures
+from core.pipeline.full_audit import alone, outdate_figures, refresh_figures
 from core.runs.audits import AuditBroken
 from core.runs.integrity.checksums import take
 from core.runs.integrity.verify import run_problems
@@ -60,9 +60,10 @@ def refresh(run: Run, workspace: Workspace) -> Refreshed:
 
 
 def _make(run: Run, workspace: Workspace) -> None:
-    for file, problem in run_problems(run.folder).items():
-        if file not in DERIVED:
-            raise RunBroken(f"its file {file} {problem}. {REMEDY}")
-    outdate_figures(run, workspace)
-    rebuild(run.folder, workspace)
-    take(run.folder, run.spec.corpus)  # last: until then the run counts as unfinished
+    with alone(run, workspace):  # else `store prune` could delete weights of which the new checksums have been taken
+        for file, problem in run_problems(run.folder).items():
+            if file not in DERIVED:
+                raise RunBroken(f"its file {file} {problem}. {REMEDY}")
+        outdate_figures(run, workspace)
+        rebuild(run.folder, workspace)
+        take(run.folder, run.spec.corpus)  # last: until then the run counts as unfinished

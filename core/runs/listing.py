@@ -79,6 +79,8 @@ class _Listing:
                 if known is None or known[0] != inode or name in due:
                     folder = self.place / name if known is None else known[1]
                     known = (inode, folder, self._open(folder))
+                    if isinstance(known[2], str) and not folder.is_dir():
+                        continue  # it was removed while it was read: it is no run, and no damaged one
                 found[name] = known
             if not self._found.keys() <= found.keys() or _known_elsewhere(found.keys() - self._found.keys(), self):
                 note_replacement()  # another folder has, or may get, the id of a run that was listed here

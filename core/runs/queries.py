@@ -68,7 +68,10 @@ def table(workspace: Workspace, name: str, *, run_ids: Collection[str] | None = 
 
     Returns:
         The rows; without runs, an empty frame with all columns. Runs with figures only have no rows in the tables that
-        were left out of them.
+        were left out of them. Nor have runs that were damaged or removed since they were listed.
+
+    Raises:
+        duckdb.Error: No table of a run that is there can be read.
     """
     schema = SCHEMAS[name]
     runs = [run for run in workspace.runs() if name not in LEFT_OUT or not run.figures_only]
@@ -88,7 +91,10 @@ def table(workspace: Workspace, name: str, *, run_ids: Collection[str] | None = 
         try:
             return database.execute(query, [files]).df()
         except duckdb.Error:
-            if not (whole := _whole(files, schema.names)) or len(whole) == len(files):
+            whole = _whole(files, schema.names)
+            if not whole and not any(run.folder.is_dir() for run in runs):
+                return pd.DataFrame(columns=[*SETTINGS, *schema.names])
+            if not whole or len(whole) == len(files):
                 raise
             return database.execute(query, [whole]).df()
 

@@ -24,8 +24,8 @@ from core.runs.integrity.whole import (
     FolderIdentity,
     folder_identity,
     json_problem,
+    model_problems,
     table_problem,
-    weights_problem,
 )
 from core.runs.note_cap import was_capped
 from core.runs.tables import FIGURES_ONLY_FILE, read_table
@@ -312,12 +312,10 @@ def file_problems(folder: Path, spec: RunSpec) -> Iterator[tuple[str, str]]:
         checks.append((VOCABULARY_FILE, json_problem))
     if (folder / TRAINED_BY_FILE).exists():  # runs of older versions lack it
         checks.append((TRAINED_BY_FILE, _trained_by_problem))
-    if (folder / "model").is_dir():  # most shipped runs have no weights
-        checks += [(f"model/{path.name}", json_problem) for path in sorted((folder / "model").glob("*.json"))]
-        checks += [(f"model/{path.name}", weights_problem) for path in sorted((folder / "model").glob("*.safetensors"))]
     for name, check in checks:
         if (problem := check(folder / name)) is not None:
             yield name, problem
+    yield from model_problems(folder / "model")  # most shipped runs have none
 
 
 def read_privacy(folder: Path) -> Mechanism:

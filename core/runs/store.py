@@ -117,7 +117,7 @@ class Workspace:
                     "The notes of this cohort are not here: they were deleted, are damaged or belong to somebody else, "
                     f"or are in another data folder than {self.root}. Import them again."
                 )
-            corpus = _corpora.get(key) or (_read(folder) if folder else _build(spec))
+            corpus = _corpora.get(key) or _read_or_build(folder, spec)
             if folder is None and store:
                 self._store_corpus(corpus, spec)
         self._remember(key, corpus, forgotten)
@@ -170,11 +170,8 @@ class Workspace:
 
     def corpus_folder(self, spec: CorpusSpec) -> Path | None:
         """The folder that holds the cohort of `spec` as Parquet, for queries; None if it is not on disk."""
-        for root in (self.root, *self.shared):
-            folder = root / "corpora" / spec.digest()
-            if is_whole_cohort(folder):
-                return folder
-        return None
+        folders = (root / "corpora" / spec.digest() for root in (self.root, *self.shared))
+        return next(filter(is_whole_cohort, folders), None)
 
     def _store_corpus(self, corpus: Corpus, spec: CorpusSpec) -> None:
         final = self.root / "corpora" / spec.digest()
@@ -248,8 +245,12 @@ class Workspace:
         check_run_id(run_id)
         for root in (self.root, *self.shared):
             folder = root / "runs" / run_id
-            if folder.is_dir() and self.shows((run := Run.open(folder, shipped=root != self.root)).spec.corpus):
-                return run
+            try:
+                if folder.is_dir() and self.shows((run := Run.open(folder, shipped=root != self.root)).spec.corpus):
+                    return run
+            except (RunBroken, OSError):
+                if folder.is_dir():  # else it was just removed
+                    raise
         raise RunNotFound(f"There is no run {run_id} in {self.root}. `python -m core runs` lists the runs there are.")
 
     def find(self, spec: RunSpec) -> Run | None:
@@ -318,8 +319,8 @@ class Workspace:
 
     def works(self) -> list[Path]:
         """Folders of runs in progress, queued, interrupted or failed, in the order they were submitted."""
-        found = [path for path in (self.root / "work").glob("*/") if RUN_ID.fullmatch(path.name)]
-        found = [path for path in found if (path / SPEC_FILE).exists()]
+        there = (self.root / "work").glob("*/")
+        found = [path for path in there if RUN_ID.fullmatch(path.name) and (path / SPEC_FILE).exists()]
         return sorted(
             found, key=lambda path: ((read_status(path) or Status(state="failed")).submitted or 0.0, path.name)
         )
@@ -374,19 +375,24 @@ def is_whole_cohort(folder: Path) -> bool:
     return next(cohort_problems(folder), None) is None
 
 
+def _read_or_build(folder: Path | None, spec: CorpusSpec) -> Corpus:
+    """The cohort of `spec` from its folder, or built: there is none, or it was pruned at this moment. As `_read`."""
+    from core.corpus.synthetic.hospital import build
+
+    try:
+        return build(spec) if folder is None else _read(folder)
+    except CohortGone:
+        if spec.imported is not None or folder is None or folder.is_dir():
+            raise
+    return build(spec)
+
+
 def _read(folder: Path) -> Corpus:
     """A cohort from its folder. Raises CohortGone for damage found only now, and notes it for the next call."""
     try:
         return Corpus.read(folder)
     except (OSError, pa.ArrowException) as error:
         for name, schema in COHORT_TABLES.items():
-            problem = table_problem(folder / f"{name}.parquet", to_the_end=True)
-            if problem is not None:
+            if (problem := table_problem(folder / f"{name}.parquet", to_the_end=True)) is not None:
                 note_damage(folder / f"{name}.parquet", schema.names, problem)
         raise CohortGone(f"The cohort in {folder} cannot be read: a table is damaged ({error}). Try again.") from error
-
-
-def _build(spec: CorpusSpec) -> Corpus:
-    from core.corpus.synthetic.hospital import build
-
-    return build(spec)

@@ -307,7 +307,7 @@ class DefenceSpec(Spec):
     @property
     def label(self) -> str:
         """`deduplicated`, `scrubbed (recall 95 %)`, or both."""
-        scrubbed = [] if self.scrub_recall is None else [f"scrubbed (recall {100 * self.scrub_recall:.3g} %)"]
+        scrubbed = [] if self.scrub_recall is None else [f"scrubbed (recall {100 * self.scrub_recall:g} %)"]
         return ", ".join([*(["deduplicated"] if self.deduplicate else []), *scrubbed])
 
 

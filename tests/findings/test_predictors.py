@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from core.evaluation.memorisation.predictors import memorised_notes, unseen_log_odds
-from core.findings.measures.predictors import predictors_apart
+from core.findings.measures.predictors import SPLITS, predictors_apart
 
 FEATURES = ["digits", "tokens", "others", "rarest", "second_rarest", "third_rarest"]
 
@@ -31,12 +31,15 @@ def test_features_are_compared_by_pairs_of_unseen_members_notes() -> None:
     members = notes[notes["split"] == "member"].reset_index(drop=True)
     flags = memorised_notes(members["ratio"], notes.loc[notes["split"] == "heldout", "ratio"])
     expected = []
-    for name in ("C: other characters", "A: digits"):
-        odds, judged = unseen_log_odds(members, flags, members["patient_id"], name, seed=3)
-        hits, misses = odds[flags[judged]], odds[~flags[judged]]
-        won = [(one > other) + (one == other) / 2 for one in hits for other in misses]
-        expected.append(np.mean(won))
-    assert found.value == pytest.approx(expected[0] - expected[1])
+    for split in range(SPLITS):
+        won = []
+        for name in ("C: other characters", "A: digits"):
+            odds, judged = unseen_log_odds(members, flags, members["patient_id"], name, seed=3 + split)
+            hits, misses = odds[flags[judged]], odds[~flags[judged]]
+            won.append(np.mean([(one > other) + (one == other) / 2 for one in hits for other in misses]))
+        expected.append(won[0] - won[1])
+    assert found.value == pytest.approx(np.mean(expected))
+    assert np.ptp(expected) > 0.02, "one split alone would say something else"
     assert 0 < found.low < found.value < found.high
     same = predictors_apart(runs, spec, "A: digits", "A: digits")  # type: ignore[arg-type]
     assert (same.value, same.low, same.high) == (0, 0, 0)

@@ -29,7 +29,7 @@ from core.runs.run import RunNotFound
 from core.runs.store import Workspace
 from core.spec import AuditSpec, RunSpec
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("asks_few_claims")]
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 240  # patience of a test on a slow, busy machine; nothing here waits for it when all is well

@@ -15,7 +15,7 @@ from core.runs.store import Workspace
 from core.spec import RunSpec
 from tests.jobs.test_engine import wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("asks_few_claims")]
 
 
 @pytest.fixture

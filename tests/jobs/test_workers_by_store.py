@@ -27,6 +27,7 @@ from core.runs.remote.sharing import publish
 from core.runs.remote.store import Store
 from core.runs.store import Workspace
 from core.spec import ModelSpec, RunSpec
+from tests import few_claims
 from tests.jobs.dask_processes import ROOT, scheduler_process, until, worker_process
 
 WEIGHTS = "model/model.safetensors"
@@ -66,6 +67,7 @@ def host(scheduler: str, tmp_path: Path, number: int) -> Iterator[tuple[Workspac
     home.mkdir()
     (home / "short_leases.py").write_text(SHORT_LEASES)
     options = ["--host", f"127.0.0.{number + 1}", "--preload", str(home / "short_leases.py")]
+    options += ["--preload", few_claims.__name__]  # as the run that theirs is compared with
     own = {"PHILAB_DATA": str(home / "data")}
     with worker_process(scheduler, f"host-{number}", home, str(ROOT), options, own) as (address, process):
         assert f"127.0.0.{number + 1}:" in address

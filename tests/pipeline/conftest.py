@@ -12,6 +12,11 @@ from core.spec import CLINICAL
 from tests.tiny_models import KINDS, tiny
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _few_claims(asks_few_claims: None) -> None:
+    """Most of these tests train, and some compare a run with one of `made_once`."""
+
+
 @pytest.fixture(scope="module")
 def tiny_base_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Untrained models of 2 layers × 32 in place of the shipped ones, for tests in which no model needs to be good."""

@@ -15,7 +15,7 @@ from core.corpus.synthetic.hospital import build
 from core.pipeline.full_audit import audit, target_of
 from core.pipeline.prune import EVERYTHING, USUAL, plan, prune
 from core.pipeline.shadows import folder_name, train_shadows
-from core.runs.integrity.checksums import take
+from core.runs.integrity.checksums import Checksums, take
 from core.runs.integrity.verify import damages
 from core.runs.ledger.entries import Ledger, LedgerBroken
 from core.runs.ledger.totals import promised
@@ -25,6 +25,7 @@ from core.spec import CORPUS_PRESETS, RunSpec
 
 SMOKE = CORPUS_PRESETS["smoke"]
 OTHER = SMOKE.model_copy(update={"seed": 3})
+OTHER_RUN = RunSpec(corpus=OTHER)
 
 
 @pytest.fixture(scope="module")
@@ -152,3 +153,37 @@ def test_a_damaged_ledger_stops_everything(workspace) -> None:
     with pytest.raises(LedgerBroken, match="Restore the file"):
         plan(workspace, USUAL)
     assert main(["store", "prune", "--yes", "--data", str(workspace.root)]) == 2 and files(workspace.root) == before
+
+
+def test_what_another_process_deletes_or_finishes_meanwhile_stops_nothing(workspace, monkeypatch) -> None:
+    planned = plan(workspace, EVERYTHING)
+    assert prune(workspace, planned) == planned == prune(workspace, planned), "as two commands at once do"
+    assert list(damages(workspace)) == []
+    real, gone = Path.rglob, []
+
+    def moved(folder: Path, pattern: str):
+        for path in real(folder, pattern):
+            yield path
+            if folder.parent.name == "work" and folder.exists():
+                gone.append(folder)
+                shutil.rmtree(folder)
+
+    work = workspace.begin(OTHER_RUN)
+    monkeypatch.setattr(Path, "rglob", moved)
+    assert plan(workspace, ["work"], days=0) == [] and gone == [work]
+
+
+def test_weights_that_go_while_they_are_verified_are_no_damage(workspace, smoke_specs, monkeypatch) -> None:
+    plain = workspace.run(smoke_specs["plain"].run_id)
+    (planned,) = (one for one in plan(workspace, ["weights"]) if one.name == plain.id)
+    real = Checksums.damaged
+
+    def meanwhile(taken: Checksums, folder: Path) -> dict[str, str]:
+        if folder == plain.folder:
+            prune(workspace, [planned])
+        return real(taken, folder)
+
+    monkeypatch.setattr(Checksums, "damaged", meanwhile)
+    assert list(damages(workspace)) == [] and not planned.folder.exists()
+    (plain.folder / "README.md").unlink()
+    assert [one.files for one in damages(workspace)] == [{"README.md": "is missing"}]

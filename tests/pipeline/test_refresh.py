@@ -14,8 +14,11 @@ from core.demo.export import export_run
 from core.evaluation import registry
 from core.phi.fields import FIELDS
 from core.pipeline.full_audit import audit, open_figures
+from core.pipeline.prune import plan, prune
 from core.pipeline.refresh import refresh
+from core.runs.integrity.checksums import Checksums
 from core.runs.integrity.verify import damages
+from core.runs.lock import held
 from core.runs.run import Run
 from core.runs.store import Workspace
 from core.runs.tables import table_version, write_table
@@ -103,6 +106,33 @@ def test_what_was_interrupted_goes_on(workspace, smoke_specs, newer, monkeypatch
     assert version_of(dp.folder) == newer and list(damages(workspace)), "metrics are whole, and checksums older"
     assert refresh(dp, workspace).state == "made again" and list(damages(workspace)) == []
     assert refresh(dp, workspace).state == "up to date"
+
+
+def test_weights_are_not_pruned_under_a_refresh(workspace, smoke_specs, newer, monkeypatch):
+    """Both write the run's checksums: the last ones must not name weights that the other has deleted."""
+    plain = workspace.run(smoke_specs["plain"].run_id)
+    (planned,) = (one for one in plan(workspace, ["weights"], days=0) if one.name == plain.id)
+    deleted, write = [], Checksums.write
+
+    def between(taken: Checksums, folder: Path) -> None:
+        if not deleted:  # the refresh has read every file
+            deleted.append(None)
+            deleted.extend(prune(workspace, [planned]))
+        write(taken, folder)
+
+    monkeypatch.setattr(Checksums, "write", between)
+    assert refresh(plain, workspace).state == "made again"
+    assert list(damages(workspace)) == [] and deleted == [None], "the weights are in use"
+    assert prune(workspace, [planned]) == [planned] and list(damages(workspace)) == []
+
+
+def test_a_run_that_another_process_works_on_is_not_refreshed(workspace, smoke_specs, newer):
+    dp = workspace.run(smoke_specs["dp"].run_id)
+    before = files(dp.folder)
+    with held(workspace.audit_lock_file(dp.id), should_stop=lambda: False):
+        done = refresh(dp, workspace)
+    assert (done.state, done.version) == ("failed", newer - 1) and "Refresh it once that has ended." in done.sentence
+    assert files(dp.folder) == before and refresh(dp, workspace).state == "made again"
 
 
 def _ended(*_):
@@ -195,7 +225,7 @@ def test_figures_of_imported_notes_with_an_old_denominator_are_made_again(worksp
     states = {one["run"]: one["state"] for one in told(capsys)["runs"]}
     assert states.pop(imported.id) == "made again" and set(states.values()) == {"up to date"}
     again = workspace.run(imported.id)
-    assert version_of(again.folder) == registry.version(imported=True) > registry.version()
+    assert version_of(again.folder) == registry.version(imported=True) >= registry.version()
     names = again.metrics.query("metric == 'full_name_patients'")
     assert list(names["arm"]) == ["run"] and list(names["n"]) == [5], "no held-out patient's name is known"
     assert {run.id: files(run.folder) for run in workspace.runs() if run.id != imported.id} == before

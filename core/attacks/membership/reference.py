@@ -26,7 +26,7 @@ from core.spec import FORMAT, PrivacySpec, TrainingSpec, recipe
 
 POPULATION = "population"
 SHADOWS = tuple(f"shadow {number}" for number in range(2))
-_STREAM = 13
+_STREAM = 13  # shared with `core.corpus.tables`, which chooses among other patients and says why that does no harm
 
 
 def reference_models(target: Target, folder: Path) -> dict[str, Callable[[Report], LanguageModel]]:

@@ -23,7 +23,7 @@ USUAL = 64  # models
 ACCUSED = 0.01  # share of patients accused by mistake where `caught_patients` counts
 CAUGHT_COLUMNS = {"patient_id": "str", "read": "int32", "caught": "int32", "unread": "int32", "accused": "int32"}
 _OUT = round((1 - MEMBER_SHARE) * BLOCK)
-_STREAM = 15
+_STREAM = 15  # shared with `core.attacks.forgetting`, which says why that does no harm
 _NEARLY_ONE = -1e-12  # of a log-likelihood: a text of probability 1 has no logit
 
 

@@ -111,7 +111,7 @@ def lineup(sweep: Sweep, *, epsilon: float = 8.0, recall: float = 0.95) -> list[
         ),
         Defence(
             "scrubbing",
-            f"Scrubbing, recall {recall:.0%}".replace("%", " %"),
+            f"Scrubbing, recall {100 * recall:g} %",
             "Names, numbers, dates of birth and addresses are replaced before training; what the search misses stays.",
             _with(plain, DefenceSpec(scrub_recall=recall)),
         ),

@@ -28,7 +28,7 @@ from core.runs.store import Workspace
 AUC = "auc_strongest"  # the limit on membership by patient
 SHOWN_ONLY = (
     "The noise came from a public seed, so anyone can subtract it: ε is shown, not promised. Before you release a "
-    "model, train it with the same settings and `--secret-noise`."
+    "model, train it again with the same settings and secret noise (on Train, or `--secret-noise`)."
 )
 
 

@@ -69,7 +69,9 @@ def recommend(found: pd.DataFrame, limits: Limits) -> Recommendation:
     unit, epsilon = min(passing, key=lambda key: (UNITS.index(key[0]), key[1]))
     chosen = table[(table["unit"] == unit) & (table["epsilon"] == epsilon)]
     run_id = _best_run(runs[(runs["unit"] == unit) & (runs["epsilon"] == epsilon)], wanted)
-    return Recommendation(limits, epsilon, run_id, table, runs, tuple(_sentences(chosen, run_id)), unit)
+    smaller = [one for whom, one in passing if (unit, whom) == ("patient", "note") and one <= epsilon]
+    sentences = _sentences(chosen, run_id, min(smaller, default=None))
+    return Recommendation(limits, epsilon, run_id, table, runs, tuple(sentences), unit)
 
 
 def against_limits(found: Mapping[str, Mapping[str, Any]], risks: Mapping[str, float]) -> pd.DataFrame:
@@ -164,7 +166,7 @@ def epsilon_name(unit: str, epsilon: float) -> str:
 
 
 def attack_text(row: Mapping[str, Any]) -> str:
-    """The attack behind a row of `table`: `strongest of 10: ratio base`; `loss, the only one run`.
+    """The attack behind a row of `table`: `strongest of 10: ratio base`; `loss, the only attack run`.
 
     For a row that is not met although its interval meets the limit, the text gives the reason (`_carried_up`).
     """
@@ -172,11 +174,18 @@ def attack_text(row: Mapping[str, Any]) -> str:
         return f"strongest of {row['attacks']}: {row['attack']}"
     if "met" in row and not row["met"] and row["high"] <= row["limit"]:
         return f"{row['attack']} alone; a smaller ε fails under a full audit"
-    return f"{row['attack']}, the only one run"
+    return f"{row['attack']}, the only attack run"
 
 
-def _sentences(chosen: pd.DataFrame, run_id: str | None) -> list[str]:
-    """What meets the limits, which attack measured it, and the run to take. `chosen` has the rows of one ε."""
+def _sentences(chosen: pd.DataFrame, run_id: str | None, by_note: float | None) -> list[str]:
+    """What meets the limits, which attack measured it, and the run to take.
+
+    Args:
+        chosen: the rows of one ε.
+        run_id: the run to take, if there is one.
+        by_note: a smaller or equal ε per note that also meets every limit, where the chosen one is per patient. A table
+            of every ε shows both, so the reader must learn why the smaller number was not chosen.
+    """
     told = "; ".join(_told(row) for row in chosen.itertuples())
     unit, epsilon = chosen[["unit", "epsilon"]].iloc[0]
     if math.isinf(epsilon):
@@ -186,6 +195,11 @@ def _sentences(chosen: pd.DataFrame, run_id: str | None) -> list[str]:
         ]
     else:
         sentences = [f"The smallest ε that meets your limits here is {epsilon_name(unit, epsilon)}: {told}."]
+    if by_note is not None:
+        sentences.append(
+            f"It protects all notes of a patient together, so it is preferred to ε = {epsilon_name('note', by_note)}, "
+            "which also meets your limits but protects only one note at a time."
+        )
     sentences += attack_sentences(chosen)
     if run_id is None:
         return [*sentences, "No single run at this ε meets all limits by its own interval. Train more seeds."]
@@ -201,7 +215,7 @@ def attack_sentences(rows: pd.DataFrame) -> list[str]:
         return [f"{told}patient together, may recognise members better."] if by_note else []
     if judged["attacks"].max() <= 1:
         return [
-            "Only the loss attack of the quick audit was run on these models, evaluated by patient. A full audit may "
+            "Only the loss attack of the quick audit was run at this ε, evaluated by patient. A full audit may "
             "find a stronger attack, and the limits may then fail."
         ]
     best = ", ".join(dict.fromkeys(f"“{row.attack}” ({measure_name(row.measure)})" for row in judged.itertuples()))

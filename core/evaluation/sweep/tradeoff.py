@@ -17,6 +17,7 @@ from core.common.formatting import setting_text
 from core.evaluation.registry import possible
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.intervals import mean_interval
+from core.evaluation.wording import FOUND_BY
 
 SERIES = ("kind", "size", "base", "corpus")  # the same for all points of a curve
 _POINT = [*SERIES, "epsilon", "metric", "arm"]  # what tells one point from another
@@ -29,9 +30,11 @@ def points(metrics: pd.DataFrame) -> pd.DataFrame:
     Columns: those of SERIES, epsilon, metric, arm, value, low, high, seeds (how many), interval (`seeds` or `run`).
     With two seeds or more the interval is Student's t over seeds, but never narrower than the average of the runs' own
     intervals: three runs that each saw 0 of 300 leaks do not prove 0. With one seed it is the run's own. Base runs
-    (ε = 0) and runs without a target ε (σ given) are left out; no rows give an empty frame.
+    (ε = 0) and runs without a target ε (σ given) are left out; no rows give an empty frame. Of runs on imported notes
+    that were searched by different detectors, only one detector's count (`of_one_detector`).
     """
     trained = metrics[metrics["epsilon"].notna() & (metrics["epsilon"] > 0) & metrics["value"].notna()]
+    trained = of_one_detector(trained)
     if trained.empty:
         return pd.DataFrame(columns=POINT_COLUMNS)
     by_seed = trained.groupby([*_POINT, "seed"], sort=True)[["value", "low", "high"]].mean().reset_index("seed")
@@ -45,6 +48,27 @@ def points(metrics: pd.DataFrame) -> pd.DataFrame:
     ends = [_over_seeds(key[-2], values, *one) for (key, values), one in zip(wide, own, strict=True) if len(values) > 1]
     rows.loc[several, ["low", "high"]] = np.array(ends).reshape(-1, 2)
     return rows.reset_index()[POINT_COLUMNS]
+
+
+def of_one_detector(metrics: pd.DataFrame) -> pd.DataFrame:
+    """The rows without those of a figure that another detector fed than most rows of the same curve and figure.
+
+    Where the tagger of names could not be used, a run was searched by the rules alone, which leave out other words.
+    Such a run is no seed of one with the tagger, nor a point of its curve. The detector is read from a row's note; with
+    equally many rows the longer name counts, which is that with the tagger.
+    """
+    if "note" not in metrics or metrics.empty:
+        return metrics
+    rows = metrics.reset_index(drop=True)
+    detector = rows["note"].astype("string").str.extract(f"{FOUND_BY}([^;]+)", expand=False).fillna("")
+    if (detector == "").all():
+        return metrics
+    rows = rows.assign(detector=detector.astype(object))
+    curve = [*SERIES, "metric"]
+    often = rows.groupby([*curve, "detector"])["detector"].transform("size")
+    ordered = rows.assign(often=often, length=rows["detector"].str.len()).sort_values(["often", "length"])
+    kept = ordered[ordered["detector"] == ordered.groupby(curve)["detector"].transform("last")]
+    return kept.sort_index()[list(metrics.columns)]
 
 
 def _over_seeds(metric: str, values: pd.Series, own_low: float, own_high: float) -> tuple[float, float]:

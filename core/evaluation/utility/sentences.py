@@ -1,7 +1,8 @@
 """Whether the facts of a sentence belong together: do they fit one disease group of the hospital's catalogue?
 
 A sentence counts if it states at least two different facts (`core.tasks.coherence`). It fits if at least one disease
-group has all of them. Control: the same facts dealt at random among the same sentences.
+group has all of them. Control: the same facts dealt at random among the same sentences, no fact twice in a sentence. A
+repeated fact fits itself, and a sentence counts each fact once, so a deal with repeats would be above chance.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from core.tasks.coherence import Fact, facts_in, sentences
 
 SHUFFLES = 20
+SWAPS = 10  # tried for each fact in a shuffle, so that nearly every fact moves several times
 _FINISHED = re.compile(r"[.!?;]\s*$")
 
 
@@ -57,13 +59,25 @@ def fit_together(stated: Sequence[Fact]) -> bool:
 
 
 def _shuffled(stated: Sequence[Sequence[Fact]], rng: np.random.Generator) -> np.ndarray:
-    """The share of shuffles in which each sentence fits, (sentences,): facts keep their number in each sentence."""
-    pool = [fact for of_sentence in stated for fact in of_sentence]
-    hits = np.zeros(len(stated))
-    for _ in range(SHUFFLES):
-        dealt = [pool[place] for place in rng.permutation(len(pool))]
-        start = 0
-        for number, of_sentence in enumerate(stated):
-            hits[number] += fit_together(dealt[start : start + len(of_sentence)])
-            start += len(of_sentence)
+    """The share of shuffles in which each sentence fits, (sentences,): facts keep their number in each sentence.
+
+    Facts of random pairs of sentences are exchanged unless a sentence would get a fact that it has. Pairs are drawn
+    symmetrically, so in the long run all such deals are equally likely.
+    """
+    dealt = [list(of_sentence) for of_sentence in stated]
+    places = [(number, place) for number, of_sentence in enumerate(dealt) for place in range(len(of_sentence))]
+    hits = np.zeros(len(dealt))
+    for _ in range(SHUFFLES if places else 0):
+        for one, other in rng.integers(len(places), size=(SWAPS * len(places), 2)).tolist():
+            _exchange(dealt, *places[one], *places[other])
+        hits += [fit_together(of_sentence) for of_sentence in dealt]
     return hits / SHUFFLES
+
+
+def _exchange(dealt: Sequence[list[Fact]], left: int, at: int, right: int, there: int) -> None:
+    """Exchange fact `at` of sentence `left` with fact `there` of sentence `right`, if neither then has one twice."""
+    mine, other = dealt[left][at], dealt[right][there]
+    if other.words not in {fact.words for fact in dealt[left]} and mine.words not in {
+        fact.words for fact in dealt[right]
+    }:
+        dealt[left][at], dealt[right][there] = other, mine

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 from core.jobs.limits import Limits, Refused, User
 from core.jobs.states import JobStates
 
@@ -12,7 +10,6 @@ class QueueRights(JobStates):
     """The part of an engine that changes the queue for users and the instructor."""
 
     limits: Limits
-    _lock: threading.RLock
 
     def may_cancel(self, job_id: str, user: User | None) -> bool:
         """Whether the job is the user's own, or the user may change the whole queue."""

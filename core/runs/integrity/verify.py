@@ -92,7 +92,10 @@ def run_problems(folder: Path) -> dict[str, str]:
     """What is wrong with which file of a run: by its checksums, or, without them, by reading everything."""
     taken = Checksums.read(folder)
     if taken is not None:
-        return taken.damaged(folder)
+        found = taken.damaged(folder)
+        if found and Checksums.read(folder) != taken:  # weights were pruned, or figures made again, at this moment
+            return run_problems(folder)
+        return found
     try:
         spec = read_spec(folder)
     except RunBroken as error:

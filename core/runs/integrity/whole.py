@@ -9,6 +9,7 @@ empty and overwritten files; a changed bit that still reads as a number is detec
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
@@ -47,11 +48,34 @@ def weights_problem(path: Path) -> str | None:
     return _remembered(path, ("safetensors",), lambda: _weights(path))
 
 
+def model_problems(model: Path) -> list[tuple[str, str]]:
+    """(`model/<file>`, what is wrong with it) for the files in a run's folder of weights; none if there is no folder.
+
+    None either if the weights are pruned while this looks at them: a run without weights is whole.
+    """
+    try:
+        names = sorted(os.listdir(model))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    checks = {".json": json_problem, ".safetensors": weights_problem}
+    found = [
+        (f"{model.name}/{name}", problem)
+        for suffix, check in checks.items()
+        for name in names
+        if name.endswith(suffix) and (problem := check(model / name)) is not None
+    ]
+    return found if model.is_dir() else []
+
+
 def note_damage(path: Path, columns: Iterable[str], problem: str) -> None:
-    """Remember a problem that a reader found in a file that had passed its check, until the file changes."""
+    """Remember a problem that a reader found in a file that had passed its check, until the file changes.
+
+    A file that is gone leaves nothing to remember; the next listing looks at all runs all the same.
+    """
     global _noted
     with _lock:
-        _seen[path, tuple(columns)] = (_identity(path), problem)
+        with contextlib.suppress(FileNotFoundError):
+            _seen[path, tuple(columns)] = (_identity(path), problem)
         _noted += 1
 
 

@@ -135,7 +135,7 @@ def words_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
             f"{interval_text(arm['low'], arm['high'])})"
             for arm, who in ((own, "training patients"), (control, "held-out patients"))
         ]
-        right = f"**{name}**: {counted[0]}, and {counted[1]}."
+        right = f"**{name}** completed word for word {counted[0]}, and {counted[1]}."
         guess.show_answer(answer if name == next(iter(rates)) else "", right)
     chart_style.show(canary_charts.verbatim(rates), key="words-chart", alt="Share of notes repeated word for word")
     data_table(together(rates), name="memorised")

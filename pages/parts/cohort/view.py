@@ -45,11 +45,20 @@ def split_counts(corpus: Corpus) -> None:
             st.metric(
                 label.capitalize(),
                 f"{row['patients']:,}",
-                f"{'' if split == 'canary' else 'patients, '}{row['notes']:,} notes",
+                f"{_of_what(corpus, split)}, {_notes(int(row['notes']))}",
                 delta_color="off",
                 delta_arrow="off",
                 border=True,
             )
+
+
+def _of_what(corpus: Corpus, split: str) -> str:
+    """What a split counts. A coin left some canaries out, so the planted ones are fewer than the cohort has."""
+    return f"of {len(corpus.canaries):,}" if split == "canary" else "patients"
+
+
+def _notes(count: int) -> str:
+    return f"{count:,} note{'s' * (count != 1)}"
 
 
 def read_notes(corpus: Corpus) -> None:
@@ -86,10 +95,8 @@ def _note_filters(corpus: Corpus) -> dict:
 def _note_card(note: Any, *, entities: bool) -> None:
     with st.container(border=True):
         split = SPLITS.get(note.split, note.split)
-        st.markdown(
-            f"**{literal(note.note_type)}** · {literal(note.date)} · patient {literal(note.patient_id)} · note "
-            f"{literal(note.note_id)} · {split}"
-        )
+        about = [f"patient {literal(note.patient_id)}", f"note {literal(note.note_id)}", split]
+        st.markdown(" · ".join([f"**{literal(note.note_type)}**", *filter(None, [literal(note.date)]), *about]))
         spans = [*note.phi_spans, *(note.entity_spans if entities else ())]
         st.html(fields_html(note.text, spans))
 

@@ -23,6 +23,7 @@ MOST_NAMED = 3  # patients named in one tag
 _UNSEEN = ("Cc", "Cf", "Cs")  # control, format (such as right-to-left overrides), lone surrogates
 _KEPT = "\n\t\u200d"
 _CURSOR = '<span class="phi-growing">▍</span>'
+_NOTHING = "<i>The model wrote nothing more.</i>"  # an empty place would look as if the app had failed
 _MARKUP = frozenset("\\`*_{}[]()<>#+-.!|~:$&")
 
 
@@ -57,7 +58,7 @@ def leaks_html(
     The prompt stands before it, drawn differently: typed text never counts as a leak. `growing` puts a cursor at the
     end. With a `key` of the text, each mark can be clicked (`mark_clicks`).
     """
-    return _block(_typed(prompt) + _generated(text, spans, key) + (_CURSOR if growing else ""))
+    return _block(f"{_typed(prompt)}{_generated(text, spans, key)}{_end(text, prompt, growing)}")
 
 
 def cards_html(
@@ -77,7 +78,7 @@ def cards_html(
     for text, found, key in zip(texts, map(list, spans), keys or [None] * len(texts), strict=True):
         shown = text if growing else _whole_words(text, max((span.end for span in found), default=0))
         lit = " phi-lit" * any(span.kind == "leak" for span in found)
-        inner = _generated(shown, found, key, short=True) + (_CURSOR if growing else "")
+        inner = _generated(shown, found, key, short=True) + _end(text, "", growing)
         cards.append(f'<div class="phi-text phi-card{lit}">{inner}</div>')
     return f'<div class="phi-cards-prompt">{_typed(prompt)} …</div><div class="phi-cards">{"".join(cards)}</div>'
 
@@ -100,6 +101,13 @@ def strip_html(cards: Sequence[tuple[str, str, Sequence[Any]]], *, prompt: str, 
 def _generated(text: str, spans: Iterable[Any], key: str | None, *, short: bool = False) -> str:
     marks = [(span.start, span.end, KINDS[span.kind][0], _tag(span, short)) for span in spans]
     return _marked(text, marks, key)
+
+
+def _end(text: str, prompt: str, growing: bool) -> str:
+    """What follows a text: a cursor while it grows; a sentence if nothing was written after the prompt."""
+    if growing:
+        return _CURSOR
+    return "" if text.strip() else f"{' ' * bool(prompt)}{_NOTHING}"
 
 
 def _tag(span: Any, short: bool) -> str:

@@ -139,11 +139,15 @@ def answer(rows: pd.DataFrame) -> str:
     filtered = safe["defence"] == "filter"
     others, alone = safe[~filtered], safe[filtered]
     if others.empty:
-        return f"Of those measured so far, only one keeps names within their control: {_cost(alone.iloc[0])}. {_EVADED}"
+        only = "Of the defences measured so far, only one shows no more full names than its control"
+        return f"{only}: {_cost(alone.iloc[0])}. {_EVADED}"
     best = others.iloc[0]
-    sentence = f"Of those measured so far that keep names within their control, the most useful is {_cost(best)}."
+    sentence = (
+        "Of the defences measured so far that show no more full names than their control, the most useful is "
+        f"{_cost(best)}."
+    )
     if len(alone) and alone.iloc[0]["perplexity"] < best["perplexity"]:
-        sentence += f" A filter costs less: {_cost(alone.iloc[0])}. {_EVADED}"
+        sentence += f" A filter costs less usefulness: {_cost(alone.iloc[0])}. {_EVADED}"
     return sentence
 
 
@@ -153,4 +157,4 @@ _EVADED = "But the model behind it is unchanged, and a filter that reads only th
 def _cost(row: pd.Series) -> str:
     """`**DP**: full names of 0 % of patients at perplexity 6.2`."""
     perplexity = wording.perplexity_text(row["perplexity"])
-    return f"**{row['name']}**: full names of {wording.percent(row['value'])} of patients at perplexity {perplexity}"
+    return f"**{row['name']}**, full names of {wording.percent(row['value'])} of patients at perplexity {perplexity}"

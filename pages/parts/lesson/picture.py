@@ -10,7 +10,8 @@ from pages.parts.common import chart_style
 COLOURS = {"run": chart_style.RISK, "private": chart_style.PRIVATE, "control": chart_style.CONTROL}
 SYMBOLS = {"run": "circle", "private": "diamond", "control": "square-open"}
 MEANING = {"run": "without privacy", "private": "with differential privacy", "control": "control"}
-ROW = 46  # pixels
+ROW, NARROW_ROW = 46, 28  # pixels; narrow where there are more rows than FEW, so that the last is not far below
+FEW = 6
 
 
 def dots(frame: pd.DataFrame, axis: str, *, shares: bool) -> go.Figure:
@@ -31,6 +32,7 @@ def dots(frame: pd.DataFrame, axis: str, *, shares: bool) -> go.Figure:
             y=rows["what"],
             name=MEANING[arm],
             mode="markers",
+            cliponaxis=False,
             marker={"color": COLOURS[arm], "symbol": SYMBOLS[arm], "size": 13},
             error_x={
                 "type": "data",
@@ -42,9 +44,14 @@ def dots(frame: pd.DataFrame, axis: str, *, shares: bool) -> go.Figure:
             hovertemplate="%{y}: %{x:.1%}<extra></extra>" if shares else "%{y}: %{x:.3g}<extra></extra>",
         )
     figure.update_yaxes(categoryorder="array", categoryarray=list(frame["what"])[::-1], automargin=True)
-    figure.update_xaxes(title=chart_style.wrapped(axis, 28), rangemode="tozero", tickformat=".0%" if shares else None)
+    figure.update_xaxes(
+        title=chart_style.wrapped(axis, 28),
+        range=chart_style.roomy(frame[["value", "low", "high"]], zero=True),
+        zeroline=False,
+        tickformat=".0%" if shares else None,
+    )
     figure.update_layout(
-        height=170 + ROW * len(frame),
+        height=170 + (ROW if len(frame) <= FEW else NARROW_ROW) * len(frame),
         margin={"l": 0, "r": 10, "t": 30, "b": 0},
         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
         showlegend=frame["arm"].nunique() > 1,

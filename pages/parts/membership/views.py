@@ -128,7 +128,7 @@ def _for_a_patient(name: str, ceiling: Ceiling) -> str:
 
 
 def _fewer_accused(rates: pd.DataFrame, name: str, attack: str) -> str:
-    """`Share of “no privacy” that “loss” catches if fewer may be accused: 1 in 100: 12 % (7 % to 17 %).`; or empty."""
+    """`If fewer others may be accused by mistake, “loss” catches less of “no privacy”: 12 % at 1 in 100.`; or empty."""
     rows = rates[(rates["run"] == name) & (rates["attack"] == attack)].set_index("may accuse")
     parts = []
     for rate in ROC_RATES[1:]:
@@ -136,11 +136,13 @@ def _fewer_accused(rates: pd.DataFrame, name: str, attack: str) -> str:
             continue
         row = rows.loc[rate]
         if math.isnan(row["catches"]):
-            parts.append(f"1 in {1 / rate:,.0f}: {row['note']}")
+            parts.append(f"at 1 in {1 / rate:,.0f}: {row['note']}")
         else:
             caught = f"{percent(row['catches'])} ({interval_text(row['low'], row['high'])})"
-            parts.append(f"1 in {1 / rate:,.0f}: {caught}")
-    return f"Share of “{name}” that “{attack}” catches if fewer may be accused: {'; '.join(parts)}." if parts else ""
+            parts.append(f"{caught} at 1 in {1 / rate:,.0f}")
+    if not parts:
+        return ""
+    return f"If fewer others may be accused by mistake, “{attack}” catches less of “{name}”: {'; '.join(parts)}."
 
 
 def at_rates(choice: Choice) -> pd.DataFrame:

@@ -145,6 +145,8 @@ def _several(choice: Choice, beside: str, runs: Sequence[Run]) -> None:
         "p is corrected over the attacks of each run; a small p means that chance rarely gives such a change. ρ held "
         "out: above 0, held-out patients with rarer profiles score higher."
     )
+    if len(found) == 1:
+        caption += " There is nothing to compare here: no other run on the same notes has stored scores of this attack."
     if left:
         caption += f" Not yet run on {left} more: “{choice.attack}” (`python -m core audit RUN --suite full`)."
     st.caption(caption)
@@ -252,11 +254,11 @@ def shown(found: pd.DataFrame, run: Run, *, tries: bool = False) -> pd.DataFrame
         {
             "patient": found["patient_id"],
             "group": found["split"].map({"member": "member", "heldout": "held out"}),
-            "rarer than": 1 - found["percentile_rarity"],
+            "rarer than": (1 - found["percentile_rarity"]).round(3),
             "notes": found["notes"],
             "one try in": found["one_in"].round(),
             "easiest": found["easiest"].map(easiest_label),
-            "score percentile": found["percentile"],
+            "score percentile": found["percentile"].round(3),
             "caught by": [f"{c} of {n}" for c, n in zip(found["catching"], found["attacks"], strict=True)],
             LIRA: [_caught_in(shadows, patient) for patient in found["patient_id"]],
             "extracted": [fields(one) for one in found["fields"]],

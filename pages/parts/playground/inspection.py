@@ -93,7 +93,7 @@ def draw_tokens(text: str, judged: Sequence[Judged], *, at: int = 0, key: str) -
     how = "Click a token, or move with ← and →, to see what each model expected there."
     if reference is not None:
         st.caption(
-            "Orange: likelier in the first model than in the public one; full colour from 1,000 times as likely. "
+            "Orange: more likely under the first model than under the public one; full colour: at least 1,000 times. "
             f"Blue: less likely. {how}"
         )
     else:

@@ -169,7 +169,10 @@ def who_leaked(answers: Sequence[Answer], run: Run, *, key: str) -> None:
     if not leaked:
         return
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        st.markdown(f"**Whose identifiers leaked:** {len(leaked)} patient{'s' * (len(leaked) > 1)}", width="content")
+        st.markdown(
+            f"**Whose identifiers leaked in this session:** {len(leaked)} patient{'s' * (len(leaked) > 1)}",
+            width="content",
+        )
         for patient_id, times in leaked.most_common(MOST_CHIPS):
             with st.popover(f"{literal(patient_id)} ×{times}", key=f"{key}-{patient_id}", type="tertiary"):
                 _card(patient_id, answers, run, key=f"{key}-{patient_id}")

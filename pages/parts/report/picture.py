@@ -54,7 +54,7 @@ def _guarantee(model: dict[Hashable, Any], refuted: bool) -> str:
     `refuted`: an attack proves more than it allows.
     """
     if not model["unit"]:
-        return "has no privacy guarantee" if model["epsilon"] else "was trained on none of these notes"
+        return "gives no guarantee" if model["epsilon"] else "was trained on none of these notes"
     held = f"ε = {promised_text(model['epsilon'])} for each {model['unit']}"
     if refuted:
         return f"guarantees nothing: an attack proves more than {held} allows"

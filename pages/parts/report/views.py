@@ -158,6 +158,8 @@ def show(runs: Sequence[Run], knobs: DeltaGenerator) -> None:
     except ValueError as error:  # several cohorts, or a damaged audit: a sentence
         st.error(str(error), icon=":material/error:")
         return
+    subject = first.facts["subject"]
+    sentences.markdown(f"**{literal(subject['name'], 200)}: {subject['sentence']}**")
     for line in picture.answers(first):
         sentences.markdown(line)
     _glance(first)
@@ -204,13 +206,11 @@ def _picture(made: Report) -> None:
 
 
 def _glance(first: Report) -> None:
-    """The report's first page: the verdict, ten facts, conditions of release, and what is open."""
-    subject = first.facts["subject"]
-    st.header(literal(subject["name"], 200))
-    st.markdown(f"**{subject['sentence']}**")
+    """The report's first page: ten facts, conditions of release, and open questions. The verdict is on top."""
+    st.header(literal(first.facts["subject"]["name"], 200))
     facts = [(f"**{one['question']}**", literal(one["answer"], 2_000)) for one in first.facts["glance"]]
     st.table(pd.DataFrame(facts, columns=["question", "fact"]), border="horizontal", hide_index=True)
-    for title, lines in (("Conditions of release", first.facts["conditions"]), ("Open", first.facts["open"])):
+    for title, lines in (("Conditions of release", first.facts["conditions"]), ("Open questions", first.facts["open"])):
         with st.expander(title):
             st.markdown("\n".join(f"- {literal(line, 2_000)}" for line in lines))
 

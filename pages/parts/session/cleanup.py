@@ -118,6 +118,8 @@ def _unload_deleted(workspace: Workspace) -> None:
 
     there = {one.digest for one in uploads(workspace.root) if not one.leaving}
     gone = _uploads_seen.get(workspace.root, set()) - there
+    for digest in gone:  # also one that another process is still deleting: its folder may be there at this moment
+        workspace.forget(digest)
     if gone:
         server = resources.server(workspace)
         kept = {run.id for run in workspace.runs() if run.spec.corpus.digest() not in gone}

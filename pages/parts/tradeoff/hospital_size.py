@@ -31,7 +31,7 @@ def show(sweep: Sweep, found: Sequence[Sweep], epsilon: float) -> None:
     sizes = other_sizes(sweep, found)
     if len(sizes) < 2:
         return
-    st.header("What do more patients buy?", anchor=False)
+    st.header("How much do more patients help?", anchor=False)
     runs = tuple((notes, curve_runs(one)) for notes, one in sizes.items())
     root = str(owner.workspace().root)
     reached = _reached(root, runs)

@@ -22,7 +22,7 @@ from pages.parts.common.query_params import KEEP
 from pages.parts.session import owner, resources
 
 RECOMMENDED = "recommendation"  # session key of the compared runs and of this reader's limits
-USES = ("not said", "direct patient care", "clinical research", "medical education", "administration")
+USES = ("not stated", "direct patient care", "clinical research", "medical education", "administration")
 
 
 @resources.cached_data(max_entries=20, show_spinner="Reading every run’s scores …")

@@ -61,11 +61,12 @@ def _choose(runs: Sequence[Run]) -> tuple[int, int]:
         st.markdown("**The same prompt at every ε**", width="content")
         texts = {prompt.text: prompt.prompt_id for prompt in PROMPTS}
         chosen = st.selectbox("Prompt", list(texts), key="prompt", label_visibility="collapsed", width=270, **KEEP)
+        st.markdown("attempt", width="content")
         attempt = st.number_input("Attempt", 1, 10_000, key="attempt", label_visibility="collapsed", width=130, **KEEP)
         root = str(owner.workspace().root)
         stored = [stored_attempts.of_prompt(root, run.id, texts[chosen], run)[0] for run in runs]
         kept = [0 if rows is None else len(rows) for rows in stored]
-        st.markdown(f"attempt of {max(kept, default=0):,}", width="content")
+        st.markdown(f"of {max(kept, default=0):,}", width="content")
     return texts[chosen], int(attempt)
 
 

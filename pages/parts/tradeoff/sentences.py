@@ -27,7 +27,7 @@ def sentences(useful: tuple[str, Drawn], risk: tuple[str, Drawn], here: Figures,
     `plain` is the usefulness of the runs without privacy.
     """
     st.markdown(f"**Usefulness:** {usefulness(*useful, here, plain)}")
-    st.markdown(f"**Risk:** {_risk(*risk, here)}")
+    st.markdown(f"**Risk:** {risk_at(*risk, here)}")
 
 
 def is_measured(estimate: Estimate | None) -> TypeGuard[Estimate]:
@@ -50,7 +50,7 @@ def usefulness(metric: str, drawn: Drawn, here: Figures, plain: Estimate | None)
         ),
     ]
     limits = wording.interval_text(now.low, now.high, number)
-    told = f"{drawn.label} {number(now.value)} ({limits}; {', '.join(others)}), {_source(now)}."
+    told = f"{drawn.label} {number(now.value)} ({limits}; {', '.join(others)}), {now.note}."
     chance = here.get((drawn.chart.chance, "run"))
     return f"{told} {drawn.figure.better.capitalize()} is better.{_against_chance(drawn, now, chance)}"
 
@@ -73,20 +73,25 @@ def _against_chance(drawn: Drawn, now: Estimate, chance: Estimate | None) -> str
     return f"{told}; the model {wording.BESIDE[wording.verdict(now.low, now.high, chance.low, chance.high)]}."
 
 
-def _risk(risk: str, drawn: Drawn, here: Figures) -> str:
+def risk_at(risk: str, drawn: Drawn, here: Figures) -> str:
+    """A risk at the slider's ε with its control and a verdict; between two measured ε the value alone."""
     now, control = here[risk, "run"], here[risk, "heldout"]
     if now is None or math.isnan(now.value):
         return _unknown(now)
+    number = drawn.figure.number.text
+    if now.interpolated:  # without an interval and a verdict: a straight line bounds no risk
+        return (
+            f"{drawn.axis}: {NOT_MEASURED} at this ε. **{_opening(now.note)}**: {number(now.value)}. The true value "
+            "may be higher."
+        )
     if drawn.chart.sentence is not None:
-        return f"{drawn.chart.sentence(now, control)}; {_source(now)}."
-    told = against_control(now, control, drawn.figure.number.text)
-    return f"{drawn.axis}: {told} {_source(now, opening=True)}."
+        return f"{drawn.chart.sentence(now, control)}; {now.note}."
+    return f"{drawn.axis}: {against_control(now, control, number)} {_opening(now.note)}."
 
 
-def _source(estimate: Estimate, *, opening: bool = False) -> str:
-    """`measured (3 seeds)`, or in bold the ε between which it is interpolated; capitalised if `opening` a sentence."""
-    note = estimate.note[0].upper() + estimate.note[1:] if opening else estimate.note
-    return f"**{note}**" if estimate.interpolated else note
+def _opening(note: str) -> str:
+    """A note as the beginning of a sentence."""
+    return note[0].upper() + note[1:]
 
 
 def _unknown(estimate: Estimate | None) -> str:
@@ -102,11 +107,11 @@ def caption(curves: pd.DataFrame, useful: tuple[str, Drawn], risk: str) -> str:
     over = "bars: the run's own 95\u00a0% interval (one seed)"
     if several.any():
         over = "bars and bands: 95\u00a0% over seeds, never narrower than one run's own interval"
-        over += "" if several.all() else ", which stands alone where there is one seed"
+        over += "" if several.all() else "; where there is one seed, that run's own interval"
     return (
         f"Markers: measured, {counted} seed{'' if counted == '1' else 's'} each; {over}. Lines between markers are "
         f"interpolated in log ε. Dashed: control. Dotted: public base model.{_gaps(curves, *useful)} "
-        f"{registry.explain(useful[0])} {registry.explain(risk)}"
+        f"Usefulness: {registry.explain(useful[0])} Risk: {registry.explain(risk)}"
     )
 
 

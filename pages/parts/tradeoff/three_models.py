@@ -35,7 +35,7 @@ MISSING = (
 
 def show(epsilon: float, models: Models) -> None:
     """The comparison at ε: which models, what each leaks, how useful each is; at ∞ there is no private run."""
-    st.header("What do noise, clipping and training less cost and save?", anchor=False)
+    st.header("What do noise, clipping and less training cost, and what do they prevent?", anchor=False)
     named = models.named()
     st.markdown("\n".join(f"- **{_heading(name, epsilon)}**: {_about(name, models)}." for name in named))
     if models.private and not models.noiseless:

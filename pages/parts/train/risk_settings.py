@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import plotly.graph_objects as go
 import streamlit as st
 
+from core.common.formatting import promised_text
 from core.evaluation.wording import percent, percent_up
 from core.spec import CorpusSpec, ModelKind, PrivacySpec, RiskLimit, TrainingSpec, recipe_of
 from pages.parts.common import chart_style
@@ -100,7 +101,7 @@ def show_consequences(privacy: PrivacySpec, rate: float, steps: int, *, promised
     found = _found(limit, rate, steps, privacy.delta)
     held = "" if promised else " As with ε, this holds with secret noise only."
     st.markdown(f"**The limit:** {limit.sentence(privacy.unit)}{held}")
-    mu = f"μ = {found.mu:.3g} (Gaussian DP)" if math.isfinite(found.mu) else "μ is above 6 (Gaussian DP)"
+    mu = f"μ = {promised_text(found.mu)} (Gaussian DP)" if math.isfinite(found.mu) else "μ is above 6 (Gaussian DP)"
     right = "" if limit.right is not None else f" Right guesses of 100, at even odds: at most {_up(100 * found.right)}."
     saved = (
         f" Noise calibrated by (ε, δ) would need ε = {found.usual_epsilon:.2g} for this limit, and σ = "
@@ -140,10 +141,11 @@ def _figure(found: Consequences) -> go.Figure:
         figure.add_scatter(
             x=[100 * one for one in accused],
             y=[100 * one for one in values],
+            customdata=[percent_up(one) for one in values],
             name=name,
             mode="lines",
             line={"color": colour, "dash": dash, "width": 3 if dash == "solid" else 2},
-            hovertemplate=f"%{{x:.3g}} % accused by mistake: at most %{{y:.3g}} % caught<extra>{name}</extra>",
+            hovertemplate=f"%{{x:.3g}} % accused by mistake: at most %{{customdata}} caught<extra>{name}</extra>",
         )
     limit, axis = found.limit, {}
     if limit.caught is not None and limit.accused is not None:

@@ -189,6 +189,13 @@ def test_a_run_without_stored_texts_has_a_filtered_row_of_what_no_filter_changes
     assert table.loc[("filter", NAMES), "seeds"] == 1, "the other one has its texts"
 
 
+@pytest.mark.parametrize(("recall", "told"), [(0.95, "95 %"), (0.996, "99.6 %"), (0.9996, "99.96 %"), (1.0, "100 %")])
+def test_a_recall_below_one_is_not_told_as_a_hundred_percent(smoke_workspace, recall, told):
+    sweep = settings(sweeps_of(Workspace(smoke_workspace, shared=()).runs()))[0]
+    (name,) = [one.name for one in lineup(sweep, recall=recall) if one.key == "scrubbing"]
+    assert name == f"Scrubbing, recall {told}" and DefenceSpec(scrub_recall=recall).label.endswith(f"recall {told})")
+
+
 def test_a_defended_run_fills_its_row_and_joins_no_curve(smoke_workspace, smoke_specs, tmp_path):
     shutil.copytree(smoke_workspace, tmp_path / "data")
     workspace = Workspace(tmp_path / "data", shared=())

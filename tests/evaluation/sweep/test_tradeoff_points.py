@@ -49,6 +49,27 @@ def test_points_are_means_over_seeds(metrics):
     assert "exposure:8" not in set(points(metrics)["metric"])
 
 
+def test_runs_that_were_searched_by_different_detectors_are_no_seeds_of_one_another():
+    """Only `known_words` depends on the detector; all else is of all seeds. Equally many: that with the tagger."""
+
+    def searched(name: str, epsilon: float, seed: int, known: float) -> pd.DataFrame:
+        rows = run("gpt2", epsilon, seed)
+        words = rows["metric"] == "known_words"
+        note = np.where(words, f"identifiers left out, found by {name}; generations resampled", "patients resampled")
+        return rows.assign(value=np.where(words, known, rows["value"]), note=note)
+
+    rules, tagger = "rules 2", "rules 2 + en_core_web_sm 3.8.0"
+    rows = [searched(tagger, 8.0, 0, 0.9), searched(tagger, 8.0, 1, 0.9), searched(rules, 8.0, 2, 0.6)]
+    found = points(pd.concat([*rows, searched(rules, 1.0, 0, 0.5)]))
+    assert curve(found, "auc_loss").set_index("epsilon")["seeds"].to_dict() == {1.0: 1, 8.0: 3}
+    words = curve(found, "known_words")
+    assert words[["epsilon", "value", "seeds"]].to_numpy().tolist() == [[8.0, 0.9, 2]]
+    (alone,) = curve(points(pd.concat(rows[1:])), "known_words")["value"]
+    assert alone == 0.9
+    (alone,) = curve(points(pd.concat([rows[2], rows[2].assign(seed=3), rows[0]])), "known_words")["value"]
+    assert alone == 0.6
+
+
 def test_an_interval_over_seeds_is_never_narrower_than_the_runs_own(metrics):
     leaks = curve(points(metrics), "full_name_patients").set_index("epsilon").loc[8.0]
     assert leaks["value"] == 0.0

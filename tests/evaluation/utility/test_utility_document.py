@@ -8,17 +8,21 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from core.corpus.synthetic.hospital import build
+from core.evaluation.summary import RunTables
 from core.evaluation.sweep.beside import noiseless
 from core.evaluation.sweep.sweeps import sweeps_of
 from core.evaluation.sweep.tradeoff import points
+from core.evaluation.utility.summary import sentence_figures
 from core.runs import queries
 from core.runs.store import Workspace
-from core.spec import CLINICAL
+from core.spec import CLINICAL, CORPUS_PRESETS
 
 ROOT = Path(__file__).resolve().parents[3]
 SECTION = "## What private training reaches"
 NOTES = {3010: "2,925", 12040: "11,815", 48160: "48,030"}  # expected number of training notes → the hospital's own
 GPT2 = (("known_words", "text_similarity", "nli_accuracy"), ("facts_fit", "facts_fit_shuffled"))
+NOTHING = (pd.DataFrame(),)
 DISTILBERT = ("entity_f1", "nli_accuracy", "known_words", "facts_fit", "facts_fit_shuffled")
 
 
@@ -90,6 +94,27 @@ def test_every_row_of_the_tables_follows_from_the_shipped_runs(curves, workspace
             made |= {(notes, name, *first), ("" if name == "base" else notes, name, *second, count)}
     shown = {row for row in rows_of_document() if "(" in "".join(row)}
     assert shown == made and len(shown) == 5 * 3 + 4 * 3 + 1 + 5
+
+
+def test_the_shuffled_facts_that_can_be_dealt_again_are_those_of_the_document(workspace):
+    """Dealt without repeats, where texts are shipped: no private run at ε ≤ 1,000 is above, and ε = 10,000 still is."""
+    text = " ".join((ROOT / "docs" / "methods" / "utility.md").read_text(encoding="utf-8").split())
+    above, corpus = {}, build(CORPUS_PRESETS["smoke"])  # its held-out notes are the other control, not asked here
+    for run in workspace.runs():
+        spec = run.spec
+        of_sweep = spec.model.kind == "gpt2" and spec.model.base == CLINICAL and not spec.is_base
+        if not of_sweep or NOTES.get(spec.corpus.training_notes) != "11,815" or run.figures_only:
+            continue
+        tables = RunTables(*NOTHING, run.table("generations"), *NOTHING * 2, corpus, spec.audit, *NOTHING)
+        rows = {(row.metric, row.arm): row for row in sentence_figures(tables)}
+        fits, shuffled = rows["facts_fit", "run"], rows["facts_fit_shuffled", "run"]
+        stored = run.metrics[run.metrics["metric"] == "facts_fit_shuffled"].set_index("arm").loc["run", "value"]
+        assert shuffled.value < stored
+        above[run.id] = (spec.privacy.target_epsilon or math.inf, fits.low > shuffled.high)
+        if run.id in ("gpt2-0a31e8681aba", "gpt2-1ea4fd58ffd0"):  # ε = 8 and without privacy, seed 0
+            assert f"{number(shuffled.value)} instead of {number(stored)}" in text
+    private = [found for found in above.values() if math.isfinite(found[0])]
+    assert len(private) >= 8 and {epsilon for epsilon, found in private if found} == {10_000.0}
 
 
 def test_at_no_size_do_private_facts_fit_better_than_shuffled_ones(curves):

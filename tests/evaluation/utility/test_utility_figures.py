@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import shutil
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -86,6 +88,28 @@ def test_shuffled_facts_fit_less_often_than_real_ones_and_not_at_all_differently
     assert found.shuffled.sum() < 0.6 * found.fits.sum() and 0.3 < found.fits.sum() / found.sentences.sum() < 1
     alike = fitting(["Type 2 diabetes mellitus and metformin."] * 5, unfinished=False, seed=0)
     assert alike.fits.sum() == alike.shuffled.sum() == 5
+
+
+def test_no_sentence_gets_a_fact_twice_when_facts_are_shuffled():
+    """A repeated fact would fit itself. Here every deal without repeats gives both facts to every sentence."""
+    apart = fitting(["Type 2 diabetes mellitus and stomach cancer."] * 8, unfinished=False, seed=0)
+    assert apart.sentences.sum() == 8 and apart.fits.sum() == apart.shuffled.sum() == 0
+
+
+def test_shuffled_facts_fit_as_often_as_in_all_deals_without_repeats():
+    """The oracle goes through every order of the facts and leaves out those with a repeat in a sentence."""
+    texts = [
+        "Type 2 diabetes mellitus and metformin.",
+        "Stomach cancer and metformin.",
+        "Type 2 diabetes mellitus, metformin and stomach cancer.",
+    ]
+    stated = [facts_in(text) for text in texts]
+    assert [len(one) for one in stated] == [2, 2, 3]
+    deals = [(one[:2], one[2:4], one[4:]) for one in itertools.permutations(sum(stated, []))]
+    valid = [deal for deal in deals if all(len(set(part)) == len(part) for part in deal)]
+    expected = np.mean([[fit_together(part) for part in deal] for deal in valid], axis=0)
+    found = np.mean([fitting(texts, unfinished=False, seed=seed).shuffled for seed in range(100)], axis=0)
+    assert 0 < len(valid) < len(deals) and found == pytest.approx(expected, abs=0.05)
 
 
 def test_sentences_have_real_notes_and_shuffled_facts_as_controls():

@@ -98,7 +98,11 @@ def test_word_for_word_says_how_to_get_it(data, smoke_specs):
 def test_word_for_word_shows_rates_controls_and_notes(audited, monkeypatch, smoke_specs):
     monkeypatch.setenv("PHILAB_DATA", str(audited))
     app = opened(view="Word for word", left=smoke_specs["plain"].run_id)
-    assert "notes of training patients" in said(app) and "notes of held-out patients" in said(app)
+    assert (
+        "completed word for word" in said(app)
+        and "notes of training patients" in said(app)
+        and "notes of held-out patients" in said(app)
+    )
     assert {"arm", "prefix_tokens", "verbatim", "low", "high"} <= set(app.dataframe[0].value.columns)
     assert any('class="phi-text"' in block.proto.body for block in app.get("html"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -14,6 +15,7 @@ from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS
 from pages.parts.common import shell
 from pages.parts.common.public_noise import SENTENCE
+from pages.parts.lesson import picture
 from pages.parts.lesson.figures import figures
 from pages.parts.lesson.steps import COINCIDENCE, NO_EPSILON, PAIRS, SHARES, _bin, steps
 from pages.parts.session import classroom, resources
@@ -50,12 +52,19 @@ def guess(app, label: str):
     return app
 
 
+def test_the_lesson_draws_whole_markers_at_nothing_and_ten_rows_on_a_screen():
+    rows = [(f"row {n}", 0.0, 0.0, 0.01, "private") for n in range(10)]
+    figure = picture.dots(pd.DataFrame(rows, columns=["what", "value", "low", "high", "arm"]), "share", shares=True)
+    assert figure.layout.xaxis.range[0] < 0 and figure.data[0].cliponaxis is False, "a marker at 0 is not cut in half"
+    assert figure.layout.height < 500
+
+
 def test_a_step_is_predicted_looked_at_and_revealed(served):
     app = visit("lesson", step="1")
     assert answers(app) == [name for name, _ in SHARES]
     assert "Answer from these runs" not in said(app)
     guess(app, "nobody")
-    assert "You predicted **nobody**" in said(app) and "Answer from these runs" not in said(app)
+    assert "Your answer: **nobody**" in said(app) and "Answer from these runs" not in said(app)
     door = next(found for found in app.get("page_link") if found.proto.label == "Try it yourself")
     pair = {f"{side}={run.id}" for side, run in zip(("left", "right"), _pair(served), strict=True)}
     assert pair <= set(door.proto.query_string.split("&"))
@@ -234,7 +243,7 @@ def test_when_the_presenter_begins_again_everybody_does(served):
     press(host, "class-reset")
     assert "0 answered all three questions" in said(host)
     student.run()
-    assert "You predicted" not in said(student) and "guesses" not in student.query_params
+    assert "Your answer" not in said(student) and "guesses" not in student.query_params
     assert link(student, "step") == "0", "from the start, with the three questions"
     guess(press(student, "lesson-next"), "more than half")
     press(host, "lesson-next")

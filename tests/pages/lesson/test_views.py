@@ -20,7 +20,7 @@ def test_who_joins_a_class_votes_and_can_see_the_page(served):
     assert "You voted “nobody”. Your vote is counted." in student.success[0].value
     assert not bars(student) and "Answer from these runs" not in said(student)
     press(student, "see-page")
-    assert "You predicted **nobody**" in said(student) and link(student, "screen") == "page"
+    assert "Your answer: **nobody**" in said(student) and link(student, "screen") == "page"
     press(student, "see-vote")
     assert student.success and link(student, "screen") == "vote"
 

@@ -124,7 +124,7 @@ def test_an_audit_that_was_stopped_shows_what_it_has_found(smoke_workspace, smok
     shutil.copytree(smoke_workspace, root)
     monkeypatch.setenv("PHILAB_DATA", str(root))
     view = partial(opened, left=run, right=run)
-    assert "catches if fewer may be accused" in said(view()), "kept while there was the loss alone"
+    assert "If fewer others may be accused by mistake" in said(view()), "kept while there was the loss alone"
     workspace, stages = Workspace(root, shared=()), []
     with pytest.raises(Cancelled):
         audit(
@@ -138,7 +138,7 @@ def test_an_audit_that_was_stopped_shows_what_it_has_found(smoke_workspace, smok
     app = view()
     app.multiselect(key="attacks-ROC").set_value(["zlib"]).run()
     rates = next(frame.value for frame in app.dataframe if "may accuse" in frame.value.columns)
-    assert set(rates["attack"]) == {"zlib"} and "catches if fewer may be accused" in said(app)
+    assert set(rates["attack"]) == {"zlib"} and "If fewer others may be accused by mistake" in said(app)
     app = view(view="All attacks")
     table = next(frame.value for frame in app.dataframe if "AUC" in frame.value.columns)
     assert set(table["attack"]) == {"loss", "zlib"}
@@ -148,7 +148,7 @@ def test_rates_without_a_figure_are_left_out():
     rows = [("a", "loss", 0.1, 0.1, 0.2, 0.1, 0.3, ""), ("a", "loss", 0.01, 0.01, 0.05, 0.0, 0.1, "")]
     columns = ["run", "attack", "may accuse", "accuses", "catches", "low", "high", "note"]
     told = views._fewer_accused(pd.DataFrame(rows, columns=columns), "a", "loss")
-    assert "1 in 100: 5" in told and "1 in 1,000" not in told
+    assert "5.0\u00a0% (" in told and "at 1 in 100." in told and "1 in 1,000" not in told
     assert views._fewer_accused(pd.DataFrame(columns=columns), "a", "loss") == ""
 
 

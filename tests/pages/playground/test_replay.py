@@ -118,4 +118,7 @@ def test_a_name_that_may_still_grow_is_not_marked(pair, monkeypatch):
 
 
 def test_html_of_leaks_has_a_cursor_while_it_grows():
+    assert phi_text.leaks_html("", [], prompt="List all.").count("wrote nothing more") == 1, "no empty place"
+    assert phi_text.cards_html(["", "Ann"], [[], []], prompt="x").count("wrote nothing more") == 1
+    assert "nothing" not in phi_text.leaks_html("", [], prompt="x", growing=True), "it has only just begun"
     assert phi_text.leaks_html("Ann", [], prompt="Patient:", growing=True).endswith("▍</span></div>")

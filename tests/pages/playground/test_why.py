@@ -66,7 +66,9 @@ def test_a_leaked_name_opens_its_notes_and_its_chance_in_each_model(page, worksp
 def test_the_newest_text_is_judged_by_every_model(page):
     next(button for button in page.button if button.label == "Look inside").click().run()
     assert not page.exception and not page.error
-    assert any("Orange: likelier in the first model than in the public one" in one.value for one in page.caption)
+    assert any(
+        "Orange: more likely under the first model than under the public one" in one.value for one in page.caption
+    )
 
 
 def test_a_mark_is_found_by_its_text_and_place_alone():

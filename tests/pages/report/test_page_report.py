@@ -43,7 +43,7 @@ def test_the_verdict_stands_before_the_tables_and_the_link_keeps_the_choice(data
     assert label["Unit of privacy"] == "one note" and label["ε at δ"].replace("\\", "").startswith("ε = 8 at δ")
     assert label["Status"].startswith("shown, not promised") and "**Not protected**" in text
     assert "**A\\: ε = 8 per note** would guarantee ε = 8 for each note if its noise were secret." in text
-    assert "**B\\: no privacy** has no privacy guarantee." in text
+    assert "**B\\: no privacy** gives no guarantee." in text
     assert len(app.get("plotly_chart")) == 1
     plain = text.replace("\\", "")
     assert "for one note (neighbours: add/remove one note)" in plain
@@ -93,6 +93,15 @@ def test_limits_that_were_set_on_the_trade_off_page_are_in_the_report(data, smok
     assert app.multiselect(key="report_runs").value == [smoke_specs["plain"].run_id]
     app.toggle(key="report_annex").set_value(True).run()
     assert "Every ε against your limits" in [expander.label for expander in app.expander]
+
+
+def test_the_verdict_on_release_comes_before_anything_else(data, smoke_specs):
+    """The page asks whether the models can be released, so the answer must not wait below the picture."""
+    app = opened(runs=f"{smoke_specs['plain'].run_id},{smoke_specs['dp'].run_id}")
+    lines = [line.value for line in app.markdown]
+    verdict = next(place for place, line in enumerate(lines) if "Not for release" in line)
+    assert lines[verdict].startswith("**B\\:") and sum("Not for release" in line for line in lines) == 1
+    assert verdict < min(place for place, line in enumerate(lines) if "wrote a direct identifier of" in line)
 
 
 def test_none_chosen_and_several_cohorts_are_sentences(data, smoke_specs, monkeypatch):
@@ -161,7 +170,7 @@ def made():
 
 def test_the_answer_has_the_guarantee_and_the_leak_beside_its_control(made):
     assert picture.answers(made) == [
-        "**model a** has no privacy guarantee. It memorised patients: it wrote a direct identifier of 41\u00a0% of its "
+        "**model a** gives no guarantee. It memorised patients: it wrote a direct identifier of 41\u00a0% of its "
         "patients, and of 4.7\u00a0% of patients it never saw.",
         "**model b** would guarantee ε = 8 for each note if its noise were secret. What it wrote shows no sign of "
         "memorising: it wrote a direct identifier of 2.0\u00a0% of its patients, and of 1.0\u00a0% of patients it "

@@ -130,6 +130,19 @@ def test_the_sentence_compares_with_chance_and_says_what_was_not_measured():
     assert said(here | {(FIT, "run"): between}, None) == "facts that fit not measured at this ε."
 
 
+def test_a_risk_between_two_measured_epsilons_gets_no_verdict():
+    """A straight line bounds no risk: where the curve bends upwards early, the true value is above it."""
+    (name,) = risks({"full_name_patients"})
+    one, control = risks({name})[name], Estimate(0.1, 0.05, 0.2, False, "measured (1 seed)")
+    at, told = partial(sentences.risk_at, name, one), "interpolated between ε = 1 and ε = 8"
+    said = at({(name, "run"): Estimate(0.02, 0.0, 0.03, True, told), (name, "heldout"): control})
+    assert said.replace("\u00a0", " ").endswith(
+        ": not measured at this ε. **Interpolated between ε = 1 and ε = 8**: 2.0 %. The true value may be higher."
+    )
+    said = at({(name, "run"): Estimate(0.02, 0.0, 0.03, False, "measured (1 seed)"), (name, "heldout"): control})
+    assert "this is less than chance" in said and "measured (1 seed)" in said.lower() and "higher" not in said
+
+
 def test_the_caption_says_at_how_many_epsilons_it_was_not_measured():
     curves = gapped()
     known = useful(curves)

@@ -6,8 +6,10 @@ from functools import partial
 
 import pytest
 
+from core.evaluation.guarantee.consequences import consequences
 from core.jobs.engine import Engine
-from core.spec import PrivacySpec, TrainingSpec
+from core.spec import PrivacySpec, RiskLimit, TrainingSpec
+from pages.parts.train import risk_settings
 from pages.parts.train.preview import Preview, preview
 from tests.pages.visit import visit
 
@@ -19,6 +21,14 @@ def data(monkeypatch, tmp_path):
     monkeypatch.setattr(Engine, "warm", lambda self: None)
     monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
     return tmp_path
+
+
+def test_hovers_of_the_tradeoff_curve_round_its_limits_up():
+    found = consequences(RiskLimit(caught=0.1, accused=0.01), sample_rate=0.1, steps=50, delta=1e-5)
+    curve = next(line for line in risk_settings._figure(found).data if line.name == "this training")
+    told = [float(text.split("\u00a0")[0].split()[-1]) for text in curve.customdata]
+    assert all(limit >= y - 1e-6 for limit, y in zip(told, curve.y, strict=True) if limit < 100)
+    assert max(limit - y for limit, y in zip(told, curve.y, strict=True)) < 0.02
 
 
 def test_of_a_run_planned_by_gdp_figure_and_curve_are_its_guarantee():

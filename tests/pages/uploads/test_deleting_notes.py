@@ -8,6 +8,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ from core.__main__ import main
 from core.runs import store
 from core.runs.store import Workspace
 from core.runs.uploads.deletion_codes import Attempts
-from core.runs.uploads.records import uploads
+from core.runs.uploads.records import read_record, uploads, write_record
 from core.spec import RunSpec
 from pages.parts.session import cleanup, owner, resources
 from pages.parts.uploads import form
@@ -138,35 +140,53 @@ def test_what_a_command_deleted_leaves_the_memory_of_the_pages(cohort, tmp_path,
     assert emptied.count(me) == 1
 
 
-def test_what_another_process_deletes_leaves_the_memory_before_the_next_check(cohort, tmp_path, monkeypatch):  # noqa: F811
+class _Looks(threading.Event):
+    """Stands in for the waiting between looks: instead of time passing, the next of `acts` happens.
+
+    Threads of earlier tests' servers go on waiting for the event that was there before.
+    """
+
+    def __init__(self, acts: list[Callable[[], None]]) -> None:
+        super().__init__()
+        self.acts, self.looks, self._me, self._others = acts, 0, threading.get_ident(), cleanup._clear_again.wake
+
+    def set(self) -> None:
+        if threading.get_ident() == self._me:
+            super().set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if threading.get_ident() != self._me:
+            return self._others.wait(timeout)
+        if not self.is_set():
+            self.looks += 1
+            self.acts.pop(0)()  # an IndexError if what was deleted is not noticed
+        return self.is_set()
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["deleted", "being deleted"])
+def test_what_another_process_deletes_leaves_the_memory_before_the_next_check(cohort, tmp_path, monkeypatch, whole):  # noqa: F811
     """As with two servers on one data folder: the other one deletes, and this one has notes in its caches."""
     monkeypatch.setattr(cleanup, "start_thread", lambda *_: None)  # the pages' own could see it before this test's
     code, workspace = shown_code(used(cohort())), Workspace(tmp_path)
     cleanup.clear_out(workspace, thorough=False)
     assert [key for key in store._corpora if key[0] == workspace.root], "the notes are in memory"
-    emptied, me = threading.Event(), []
-    monkeypatch.setattr(resources, "empty_caches", lambda: emptied.set() if threading.get_ident() in me else None)
-    monkeypatch.setattr(cleanup, "LOOK_SECONDS", 600.0)
-    monkeypatch.setattr(cleanup, "WATCH_SECONDS", 0.1)
-    monkeypatch.setattr(cleanup, "_clear_again", cleanup._ClearAgain())
-
-    def watch() -> None:
-        me.append(threading.get_ident())
-        while not emptied.is_set():
-            if cleanup._wait(workspace) and not emptied.is_set():  # woken by the thread of an earlier test's folder
-                cleanup._clear_again.wake.clear()
-                cleanup._unload_deleted(workspace)
-
-    watching = threading.Thread(target=watch, daemon=True)
-    watching.start()
+    emptied: list[int] = []
+    monkeypatch.setattr(resources, "empty_caches", lambda: emptied.append(threading.get_ident()))
     (record,) = (tmp_path / "uploads").glob("*.json")
-    os.utime(record)  # as a connected browser does: no deletion
-    assert not emptied.wait(2.5)
-    command = [sys.executable, "-m", "core", "delete-upload", code, "--data", str(tmp_path)]
-    assert subprocess.run(command, cwd=ROOT, check=False, capture_output=True).returncode == 0  # noqa: S603
-    assert emptied.wait(60)
-    watching.join(60)
-    assert not watching.is_alive(), "a thorough check comes next"
+
+    def delete() -> None:
+        assert threading.get_ident() not in emptied, "a record that a connected browser touches is no deletion"
+        if whole:
+            command = [sys.executable, "-m", "core", "delete-upload", code, "--data", str(tmp_path)]
+            assert subprocess.run(command, cwd=ROOT, check=False, capture_output=True).returncode == 0  # noqa: S603
+        else:  # the other process goes on after this server's look
+            write_record(workspace.root, replace(read_record(record), leaving=True))
+
+    looks = _Looks([lambda: None, lambda: os.utime(record), lambda: None, delete])
+    monkeypatch.setattr(cleanup, "LOOK_SECONDS", 36_000.0)
+    monkeypatch.setattr(cleanup, "_clear_again", cleanup._ClearAgain(wake=looks))
+    assert cleanup._wait(workspace), "a thorough check comes next"
+    assert looks.looks == 4 and emptied.count(threading.get_ident()) == 1
     assert not [key for key in store._corpora if key[0] == workspace.root]
 
 

@@ -130,7 +130,7 @@ CLAIMS = (
         measure=_best_feature_masked,
         needs=attacked(of_public_notes("distilbert"), attacks=(_FEATURES,)),
         sizes=SIZES,
-        differs=f"AUC instead of precision. {DIFFERS} {FEW}",
+        differs=f"AUC instead of precision, the mean of 20 random splits. {DIFFERS} {FEW}",
     ),
     asked_again(
         "M-c31",
@@ -143,7 +143,8 @@ CLAIMS = (
         measure=_best_feature_causal,
         needs=attacked(of_public_notes("gpt2"), attacks=(_FEATURES,)),
         sizes=SIZES,
-        differs=f"GPT-2 instead of a masked model. AUC instead of precision. {DIFFERS} {FEW}",
+        differs="GPT-2 instead of a masked model. AUC instead of precision, the mean of 20 random splits. "
+        f"{DIFFERS} {FEW}",
         why={
             "does not hold": "Rare tokens predict better. Special characters are about as good as length, and better "
             "than digits. On synthetic notes it was digits that were better (M-c31)."

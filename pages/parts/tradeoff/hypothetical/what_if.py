@@ -20,10 +20,10 @@ from pages.parts.session import resources
 from pages.parts.tradeoff.hypothetical import noise_grid
 
 ACCOUNTANTS = {  # name → colour, dash, explanation
-    "PRV": (chart_style.BUDGET, "solid", "tight upper bound; the accounting of the runs here"),
-    "RDP": (chart_style.OKABE_ITO["blue"], "dash", "looser upper bound"),
-    "GDP": (chart_style.OKABE_ITO["purple"], "dot", "approximation: mostly below the true ε, so never a promise"),
-    "PrivAI-Leak": (chart_style.RISK, "dashdot", "wrong: it uses the sample rate q where q² is correct"),
+    "PRV": (chart_style.BUDGET, "solid", "a tight upper bound, by which the runs here are accounted"),
+    "RDP": (chart_style.OKABE_ITO["blue"], "dash", "a looser upper bound"),
+    "GDP": (chart_style.OKABE_ITO["purple"], "dot", "an approximation, mostly below the true ε: no promise"),
+    "PrivAI-Leak": (chart_style.RISK, "dashdot", "a wrong formula, which uses the sample rate q where q² is correct"),
 }
 BOUNDS = ("PRV", "RDP")  # upper bounds on ε; the others are neither promised nor proved
 POINTS = 12  # step counts for which each accountant is evaluated
@@ -110,7 +110,7 @@ def show(sweep: Sweep) -> None:
     st.markdown("\n".join(f"- {sentence}" for sentence in sentences))
     st.caption("All of this holds for training with secret noise. With a public seed, ε is shown, not promised.")
     chart_style.show(_figure(table), key="whatif-chart", alt=_alt(last))
-    st.caption("; ".join(f"{name}: {about}" for name, (_, _, about) in ACCOUNTANTS.items()) + ".")
+    st.caption(" ".join(f"{name}: {about}." for name, (_, _, about) in ACCOUNTANTS.items()))
     data_table(allowed, name="what-if-odds", label="What it allows at most, as odds")
     data_table(table, name="what-if")
     noise_grid.show(sweep)

@@ -19,7 +19,7 @@ from core.jobs.queues.shared import FILE, FOLDER, Elsewhere, SharedQueue
 from core.runs.store import Workspace
 from core.spec import RunSpec
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 KEY = "3f2a-91bc-77de-0a45-c3d8"
 ANNA, BEN, TEACHER = User("session-anna"), User("session-ben"), User("session-teacher", KEY)
 # A server with a job in its queue and the queue closed, until it is killed.

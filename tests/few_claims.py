@@ -1,0 +1,38 @@
+"""Runs that tests make are asked about 36 claims, not 320: that task takes a third of the time of a short run.
+
+Each claim comes with three notes, as ever. tests/tasks asks the usual number.
+
+Dask imports this module into a worker process that names it as a preload (`dask worker --preload`, or `IN_WORKERS` in
+the environment of the process that starts it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+LABELLED, JUDGED = 24, 12
+IN_WORKERS = {"DASK_DISTRIBUTED__WORKER__PRELOAD": f"['{__name__}']"}
+
+
+@contextmanager
+def few_claims() -> Iterator[None]:
+    """This process asks few claims meanwhile, and so do worker processes that it starts."""
+    from core.tasks import utility  # loads torch
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(utility, "LABELLED_CLAIMS", LABELLED)
+        patch.setattr(utility, "JUDGED_CLAIMS", JUDGED)
+        for name, value in IN_WORKERS.items():
+            patch.setenv(name, value)
+        yield
+
+
+def dask_setup(worker: Any) -> None:
+    """As `few_claims`, in a worker process of dask, for good."""
+    from core.tasks import utility
+
+    utility.LABELLED_CLAIMS, utility.JUDGED_CLAIMS = LABELLED, JUDGED
