@@ -320,7 +320,7 @@ CLAIMS = (
         f"were known. Synthetic notes with few special characters. {FEW}",
         why={
             "does not hold": "Length is slightly better (AUC .77 against .76 over all patients, without a split; by "
-            "about 1.5 points in the mean of 20 splits), and digits are about as good. All three grow with a note's "
+            "about 1.6 points in the mean of 20 splits), and digits are about as good. All three grow with a note's "
             "length. In the other direction than the paper's: memorised notes are short and have few such characters "
             "(5 against 9 on average). Rare tokens say little (16 points less)."
         },
