@@ -25,6 +25,8 @@ from core.training.accounting.mechanism import Mechanism
 from core.training.accounting.risk import achieved
 from core.training.plan import plan
 
+pytestmark = pytest.mark.usefixtures("asks_few_claims")  # runs made before are judged again, by as many claims
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
