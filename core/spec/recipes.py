@@ -118,7 +118,7 @@ def _noise(privacy: PrivacySpec, notes: int, batch: int, epochs: int) -> float:
 
 
 def _longer(privacy: PrivacySpec, notes: int, batch: int, epochs: int) -> tuple[int, int]:
-    """Batch and epochs where longer training raises the signal over the noise: where σ is large already, it hardly does.
+    """Batch and epochs where longer training raises the signal over the noise: hardly where σ is large already.
 
     Masked models are too slow for it. A given σ is taken as that of the longer training.
     """
