@@ -108,8 +108,8 @@ UTILITY_FIGURES: tuple[Figure, ...] = (
         "facts_fit_shuffled",
         "the same facts shuffled",
         "The same after the facts were dealt at random among the model's sentences, none twice in one: what chance "
-        "gives. Runs that came with the software were dealt with repeats, so theirs is too high: by about half with "
-        "100 to 500 sentences, by more with fewer.",
+        "gives. Most runs that came with the software were dealt with repeats, so theirs is too high: by about half "
+        "with 100 to 500 sentences, by more with fewer.",
         "mean of the same over 20 shuffles of the facts, without repeats within a sentence",
         unit="share of sentences",
         interval=TEXTS_RESAMPLED,

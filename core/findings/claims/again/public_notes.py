@@ -36,7 +36,7 @@ _EARLY, _LATE = 2, 8
 
 
 def attacked(*specs: RunSpec, attacks: tuple[str, ...] = (LOSS,)) -> tuple[Need, ...]:
-    """These runs with these attacks of the full audit, whose scores are ids and numbers and so can be shipped."""
+    """These runs with these attacks of the full audit. Their scores are ids and numbers, so they can be shipped."""
     return tuple(Need(spec, audit=attacks) for spec in specs)
 
 
