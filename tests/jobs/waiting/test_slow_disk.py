@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from pathlib import Path
 
 import pytest
 
@@ -15,19 +14,9 @@ from core.jobs.work import Work
 from core.runs.events import Status, write_status
 from core.runs.lock import held
 from core.runs.run import RunNotFound
-from core.runs.store import Workspace
 from core.spec import RunSpec
 
 PATIENCE = 30.0  # seconds that a thread gets on a busy machine; nothing here waits for it when all is well
-
-
-@pytest.fixture
-def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
-    """An engine that starts no worker: jobs wait."""
-    monkeypatch.setattr(Engine, "warm", lambda self: None)
-    engine = Engine(Workspace(tmp_path / "data", shared=()))
-    yield engine
-    engine.close()
 
 
 def at_first(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], None]) -> None:

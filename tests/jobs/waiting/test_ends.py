@@ -19,17 +19,7 @@ from core.jobs.work import Job, Work
 from core.pipeline.training_run import RunBusy
 from core.runs.events import Status, read_events, write_status
 from core.runs.lock import held
-from core.runs.store import Workspace
 from core.spec import RunSpec
-
-
-@pytest.fixture
-def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
-    """An engine that starts no worker: jobs wait."""
-    monkeypatch.setattr(Engine, "warm", lambda self: None)
-    engine = Engine(Workspace(tmp_path / "data", shared=()))
-    yield engine
-    engine.close()
 
 
 def test_a_complete_run_that_was_not_moved_is_interrupted_and_moved_when_it_is_submitted_again(
