@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import streamlit as st
 
 from core.corpus import profile
+from core.corpus.canary_forms import PATIENT
 from core.corpus.tables import NOTES, Corpus
 from pages.parts.access import viewer
 from pages.parts.common import chart_style
@@ -45,20 +46,20 @@ def split_counts(corpus: Corpus) -> None:
             st.metric(
                 label.capitalize(),
                 f"{row['patients']:,}",
-                f"{_of_what(corpus, split)}, {_notes(int(row['notes']))}",
+                _of_what(corpus, split, int(row["notes"])),
                 delta_color="off",
                 delta_arrow="off",
                 border=True,
             )
 
 
-def _of_what(corpus: Corpus, split: str) -> str:
+def _of_what(corpus: Corpus, split: str, notes: int) -> str:
     """What a split counts. A coin left some canaries out, so the planted ones are fewer than the cohort has."""
-    return f"of {len(corpus.canaries):,}" if split == "canary" else "patients"
-
-
-def _notes(count: int) -> str:
-    return f"{count:,} note{'s' * (count != 1)}"
+    if split != "canary":
+        return f"patients, {notes:,} note{'s' * (notes != 1)}"
+    whole = int((corpus.canaries["form"] == PATIENT).sum())
+    sentences = f"of {len(corpus.canaries) - whole:,} sentences"
+    return f"{sentences}, {whole:,} patients" if whole else sentences
 
 
 def read_notes(corpus: Corpus) -> None:

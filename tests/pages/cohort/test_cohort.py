@@ -44,8 +44,9 @@ def test_a_preset_is_picked_and_its_phi_is_named_in_words(cohort):
     members = corpus.notes[corpus.notes["split"] == "member"]
     assert app.metric[0].value == f"{members['patient_id'].nunique()}"
     assert app.metric[0].delta == f"patients, {len(members):,} notes"
-    planted = corpus.notes["split"] == "canary"
-    assert app.metric[3].delta == f"of {len(corpus.canaries)}, {planted.sum()} notes", "a coin left the others out"
+    whole = (corpus.canaries["form"] == "patient").sum()
+    of = f"of {len(corpus.canaries) - whole} sentences, {whole} patients"
+    assert app.metric[3].delta == of, "a coin left the others out"
     assert app.metric[2].label == "Population (for the attacker)", "thresholds, and what reference models learn from"
     shown = "".join(notes_html(app))
     assert "<b>full name</b>" in shown, "every note of this preset names its patient"
