@@ -69,6 +69,11 @@ def settled(page: Page) -> None:
     page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
 
 
+def styled(page: Page) -> None:
+    """Wait until the page's own style sheet is in place: the part of Streamlit that draws it may come last."""
+    page.locator("[data-testid=stHtml] style").first.wait_for(state="attached")
+
+
 def press(page: Page, key: str, brings: Locator) -> None:
     """Press a shortcut until it works: one that comes while a page is drawn anew is lost, on a slow machine often."""
     for _ in range(6):

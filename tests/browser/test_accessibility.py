@@ -9,7 +9,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from tests.browser.served import WAIT, settled
+from tests.browser.served import WAIT, settled, styled
 
 VIEWS = ["lesson?screen=full&step=2", "lesson?screen=full&step=3&shown=3", "lesson?step=6&before=aaa&after=bcd"]
 
@@ -52,6 +52,7 @@ def test_axe_finds_nothing_on_any_view_of_the_lesson(chromium, server, scheme):
         page.goto(f"{server}/{view}")
         expect(page.get_by_role("heading", level=1)).to_be_visible(timeout=WAIT)
         settled(page)
+        styled(page)
         found += [(view, *one) for one in violations(page)]
     page.close()
     assert found == []

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from pages.parts.common import shell
-from tests.browser.served import WAIT, no_traceback, serving, settled
+from tests.browser.served import WAIT, no_traceback, serving, settled, styled
 from tests.browser.test_accessibility import violations
 
 TITLES = {name: title for name, title, _, _ in shell._PAGES}  # a page that is added is tested too
@@ -24,6 +24,7 @@ def check(page, path: str) -> None:
     """Title, the menu, the note on synthetic patients, and no traceback."""
     expect(page.get_by_role("heading", level=1, name=PAGES[path])).to_be_visible(timeout=WAIT)
     settled(page)
+    styled(page)
     links = page.locator("[data-testid=stTopNavLink]")
     expect(links).to_have_count(len(ALONE), timeout=WAIT)
     assert [name.split("\n")[-1] for name in links.all_inner_texts()] == ALONE
