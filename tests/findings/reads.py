@@ -137,14 +137,14 @@ def undeclared(claim: Claim, reads: Reads, runs: StoredRuns) -> list[str]:
 def unread(claim: Claim, reads: Reads, runs: StoredRuns) -> list[str]:
     """What is among the claim's needs and was not read, a sentence each.
 
-    `Need.scores` is left out: some claims ask for whole runs and read the scores of their full audit alone. So are
-    attacks beside a summary that is read: they say which attacks it rests on.
+    Attacks beside a summary that is read are left out: they say which attacks it rests on.
     """
     found = []
     for run, need in _by_id(claim, runs).items():
         wrote = {name for audited, names in reads.audited if audited == run for name in names}
         wrote |= {name for audited, name in reads.queried if audited == run}
         found += [f"{run} is not read"] if run not in reads.runs else []
+        found += [f"no large table of {run} is read"] if need.scores and run not in reads.large else []
         summed = any(name.startswith(SUMMARY) for name in wrote & set(need.audit))
         found += [f"nothing by “{name}” of {run} is read" for name in need.audit if name not in wrote and not summed]
         found += [f"shadow models of {run} are not read"] if need.shadows and run not in reads.shadows else []

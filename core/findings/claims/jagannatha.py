@@ -80,7 +80,7 @@ def _attention(runs: StoredRuns) -> list[Figure]:
 
 
 def _audited(attack: str) -> tuple[Need, ...]:
-    return tuple(Need(plain(kind), scores=True, audit=(LOSS, attack)) for kind in KINDS)
+    return tuple(Need(plain(kind), audit=(LOSS, attack)) for kind in KINDS)
 
 
 # Epochs, noise, groups -----------------------------------------------------------------------------------------------
@@ -317,7 +317,7 @@ CLAIMS = (
         unit="points",
         measure=_rarity,
         rule=Above(),
-        needs=tuple(Need(plain(kind), scores=True, audit=RARITY_ATTACKS) for kind in KINDS),
+        needs=tuple(Need(plain(kind), audit=RARITY_ATTACKS) for kind in KINDS),
         sizes=CLASSROOM,
         differs="AUC instead of PL, and a test over patients instead of a correlation over buckets. " + SYNTHETIC,
         why={

@@ -179,7 +179,7 @@ CLAIMS = (
         unit="points",
         measure=_cut_inside,
         rule=Below(),
-        needs=tuple(Need(spec, scores=True, audit=_INSIDE) for pair in _ATTACKED.values() for spec in pair),
+        needs=tuple(Need(spec, audit=_INSIDE) for pair in _ATTACKED.values() for spec in pair),
         sizes=f"{CLASSROOM}, and {TWELVE} (by gradients 88 and 80, by attention 464 and 396)",
         differs="ε is set, not σ. GPT-2 alone, since no other model at ε = 8 was attacked in this way. That the loss "
         "finds less with DP (J-c6), and that attention finds almost nothing without it (J-c4), was known, as were "

@@ -47,7 +47,7 @@ CLAIMS = (
         unit="points",
         measure=_rarity_twelve,
         rule=Above(),
-        needs=(Need(twelve(None), scores=True, audit=RARITY_ATTACKS),),
+        needs=(Need(twelve(None), audit=RARITY_ATTACKS),),
         sizes=TWELVE,
         differs="AUC instead of PL, and a test over patients instead of a correlation over buckets. " + FEW,
         why={
@@ -69,7 +69,7 @@ CLAIMS = (
         unit="number",
         measure=_turn,
         rule=Above(),
-        needs=(Need(twelve(None), scores=True, audit=_TURNING),),
+        needs=(Need(twelve(None), audit=_TURNING),),
         sizes=TWELVE + "; only the others count, whom the model never read",
         differs="Our question. The same change of sign was known from `classroom` (ρ −.28 and +.05), not from these "
         "runs. " + FEW,
@@ -91,7 +91,7 @@ CLAIMS = (
         unit="number",
         measure=_turn_explained,
         rule=Within(-0.1, 0.1),
-        needs=(Need(twelve(None), scores=True, audit=_TURNING),),
+        needs=(Need(twelve(None), audit=_TURNING),),
         sizes=TWELVE + "; only the others count, whom the model never read",
         differs="Our question. Ranks are held constant by least squares; the margin of 0.1 is ours. " + FEW,
         why={
@@ -112,7 +112,7 @@ CLAIMS = (
         unit="number",
         measure=_turn_public,
         rule=Within(-0.1, 0.1),
-        needs=(Need(twelve(None), scores=True, audit=("ratio base", LOSS)),),
+        needs=(Need(twelve(None), audit=("ratio base", LOSS)),),
         sizes=TWELVE + "; only the others count, whom the model never read",
         differs="Our question, asked after J-c15. The margin of 0.1 is ours. On `classroom` both ρ were known to be "
         f"−.28. {FEW}",
@@ -133,7 +133,7 @@ CLAIMS = (
         unit="number",
         measure=_turn_unknown,
         rule=Within(-0.1, 0.1),
-        needs=(Need(twelve(None), scores=True, audit=_TURNING),),
+        needs=(Need(twelve(None), audit=_TURNING),),
         sizes=TWELVE + "; only the others count, whom the model never read",
         differs="Our question, asked after J-c15. The number of unknown codes is held constant by ranks; the margin of "
         f"0.1 is ours. {FEW}",

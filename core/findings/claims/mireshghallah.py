@@ -73,7 +73,7 @@ def features_apart(runs: StoredRuns, spec: RunSpec) -> list[Figure]:
 
 
 def _need(kind: ModelKind, *attacks: str) -> Need:
-    return Need(plain(kind), scores=True, audit=attacks)
+    return Need(plain(kind), audit=attacks)
 
 
 def _masked(runs: StoredRuns) -> list[Figure]:

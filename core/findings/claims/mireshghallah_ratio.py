@@ -17,7 +17,7 @@ from core.findings.stored_runs import StoredRuns
 
 _REFERENCES = {"same hospital": DOMAIN, "public model": RATIO}
 _LEVELS = {"notes": "sample", "patients": "patient"}
-_MORE_NOTES = (Need(twelve(None), scores=True, audit=(LOSS, *_REFERENCES.values())),)
+_MORE_NOTES = (Need(twelve(None), audit=(LOSS, *_REFERENCES.values())),)
 _OTHER_REFERENCES = (
     "GPT-2 instead of a masked model. The references differ: a model of 240 other patients of the same hospital, and "
     "the public model, instead of PubMedBERT. "
@@ -69,7 +69,7 @@ _MODELS = {
     "GPT-2, 3,000 notes": plain("gpt2"),
     "GPT-2, 12,000 notes": twelve(None),
 }
-_WEIGHED = tuple(Need(spec, scores=True, audit=(LOSS, DOMAIN)) for spec in _MODELS.values())
+_WEIGHED = tuple(Need(spec, audit=(LOSS, DOMAIN)) for spec in _MODELS.values())
 
 
 def _weighted(weight: float | None, runs: StoredRuns) -> list[Figure]:
@@ -206,7 +206,7 @@ CLAIMS = (
         unit="ratio",
         measure=_left_by_others,
         rule=Below(1.0),
-        needs=tuple(Need(spec, scores=True, audit=(LOSS, *_REFERENCES.values())) for spec in _SIZES.values()),
+        needs=tuple(Need(spec, audit=(LOSS, *_REFERENCES.values())) for spec in _SIZES.values()),
         sizes=f"{CLASSROOM}, and {TWELVE}",
         differs="Our test of the paper's explanation, asked after M-c21. That over the notes of 3,000 the two "
         "references correlate with the shadow models by .10 and .50 was known (docs/methods/membership.md), the ratios "

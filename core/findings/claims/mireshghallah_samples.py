@@ -45,7 +45,7 @@ def _inserted_loss(runs: StoredRuns) -> list[Figure]:
 
 
 def _insertion_needs(attack: str) -> tuple[Need, ...]:
-    return (Need(_INSERTED, measured=(UNNAMED_OTHERS,)), Need(plain("distilbert"), scores=True, audit=(attack,)))
+    return (Need(_INSERTED, measured=(UNNAMED_OTHERS,)), Need(plain("distilbert"), audit=(attack,)))
 
 
 def _both_inserted(attack: str, runs: StoredRuns) -> list[Figure]:
@@ -69,8 +69,8 @@ def _both_inserted_loss(runs: StoredRuns) -> list[Figure]:
 
 def _both_needs(attack: str) -> tuple[Need, ...]:
     return (
-        Need(_INSERTED, scores=True, audit=(attack, "summary: membership")),
-        Need(plain("distilbert"), scores=True, audit=(attack, "summary: membership")),
+        Need(_INSERTED, audit=(attack, "summary: membership")),
+        Need(plain("distilbert"), audit=(attack, "summary: membership")),
     )
 
 

@@ -81,7 +81,7 @@ def _risk(runs: StoredRuns) -> list[Figure]:
 
 
 def _attacked(epsilon: float | None, *attacks: str) -> tuple[Need, ...]:
-    return (Need(twelve(epsilon), scores=True, audit=attacks),)
+    return (Need(twelve(epsilon), audit=attacks),)
 
 
 CLAIMS = (
