@@ -117,6 +117,11 @@ def test_a_level_and_a_length_are_compared_on_the_same_patients() -> None:
     long = one["tokens"] > one["tokens"].median()
     found = difference(Side(one, "loss", length="long"), Side(one, "loss", length="short"), resamples=20)
     assert found.value == pytest.approx(naive_auc(one[long], everyone) - naive_auc(one[~long], everyone))
+    most = int(one["tokens"].quantile(0.2))
+    found = difference(Side(one, "loss", length="long"), Side(one, "loss", most_tokens=most), resamples=20)
+    short = one["tokens"] <= most
+    assert 0 < short.sum() < (~long).sum()
+    assert found.value == pytest.approx(naive_auc(one[long], everyone) - naive_auc(one[short], everyone))
 
 
 def test_privacy_leakage_and_the_share_caught_are_those_of_their_definitions() -> None:

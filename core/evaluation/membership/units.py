@@ -62,13 +62,14 @@ def long_notes(scores: pd.DataFrame) -> pd.Series:
     return scores["tokens"] > scores["tokens"].median()
 
 
-def units(scores: pd.DataFrame, level: str = "sample", length: str = "all") -> Units:
+def units(scores: pd.DataFrame, level: str = "sample", length: str = "all", *, most_tokens: int | None = None) -> Units:
     """The units of one attack's rows of the `scores` table.
 
     Args:
         scores: Rows of one attack.
         level: One of LEVELS.
         length: One of LENGTHS.
+        most_tokens: Only notes of at most so many tokens.
 
     Raises:
         ValueError: Members or others have no units.
@@ -77,6 +78,8 @@ def units(scores: pd.DataFrame, level: str = "sample", length: str = "all") -> U
     kept = scores
     if length != "all":
         kept = scores[long_notes(scores) == (length == "long")]
+    if most_tokens is not None:
+        kept = kept[kept["tokens"] <= most_tokens]
     grouped = kept.groupby(LEVELS[level], sort=True).agg(
         score=("score", "mean"), patient=("patient_id", "first"), split=("split", "first")
     )

@@ -6,7 +6,7 @@ Both sides share every resample of patients, so what makes a patient hard for bo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -22,16 +22,20 @@ Measure = Callable[[Units, float | None], Callable[[np.ndarray], np.ndarray]]
 
 @dataclass(frozen=True)
 class Side:
-    """Scores of one attack on one model, to be compared at a level (`sample`, `patient`) and for notes of a length."""
+    """Scores of one attack on one model, to be compared at a level (`sample`, `patient`) and for notes of a length.
+
+    With `most_tokens`, notes of more tokens are left out.
+    """
 
     scores: pd.DataFrame
     attack: str
     level: str = "sample"
     length: str = "all"
+    most_tokens: int | None = None
 
     def units(self) -> Units:
         """What the attack is evaluated on."""
-        return units(self.scores, self.level, self.length)
+        return units(self.scores, self.level, self.length, most_tokens=self.most_tokens)
 
 
 def auc(judged: Units, own: float | None) -> Callable[[np.ndarray], np.ndarray]:
@@ -93,10 +97,11 @@ def mean_difference(
 
 def _common(one: Side, other: Side) -> tuple[Side, Side]:
     judged = [side.scores[side.scores["split"].isin(["member", "heldout"])] for side in (one, other)]
-    by = "note_id" if (one.level, one.length) == (other.level, other.length) == ("sample", "all") else "patient_id"
+    same = all((side.level, side.length, side.most_tokens) == ("sample", "all", None) for side in (one, other))
+    by = "note_id" if same else "patient_id"
     shared = set(judged[0][by]) & set(judged[1][by])
     kept = [rows[rows[by].isin(shared)] for rows in judged]
-    return (Side(kept[0], one.attack, one.level, one.length), Side(kept[1], other.attack, other.level, other.length))
+    return replace(one, scores=kept[0]), replace(other, scores=kept[1])
 
 
 def single(side: Side, measure: Measure = auc, *, resamples: int = RESAMPLES) -> Interval:
