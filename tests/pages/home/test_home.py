@@ -59,6 +59,13 @@ def test_none_of_100_is_drawn_where_that_was_measured(monkeypatch):
     assert 'aria-label="0 of 100 patients named"' in pictures.named("Title", object(), "pic-open", "A sentence.")
 
 
+def test_a_share_stands_with_its_interval_and_so_does_its_control(monkeypatch):
+    figures = {"run": (0.29, 0.26, 0.31), "heldout": (0.0, 0.0, 0.0074)}
+    monkeypatch.setattr(pictures, "metric", lambda run, name: figures)
+    drawn = pictures.named("Title", object(), "pic-open", "A sentence.").replace("\u00a0", " ")
+    assert "(95 % interval 26 % to 31 %; patients it never saw: 0 %, 0 % to 0.74 %)" in drawn
+
+
 def test_one_click_shows_a_leak_on_the_left(home):
     home.pills(key="home_chips").set_value("Patient:").run()
     assert not home.exception
