@@ -123,9 +123,9 @@ def verbatim(rates: Mapping[str, pd.DataFrame]) -> go.Figure:
                     "color": colour,
                     "thickness": 1.5,
                 },
-                customdata=rows[["found", "notes", "low", "high"]],
-                hovertemplate="%{customdata[0]} of %{customdata[1]} notes, 95 % interval %{customdata[2]:.2%} to "
-                f"%{{customdata[3]:.2%}}<extra>{name}: {group}</extra>",
+                customdata=rows[["found", "notes"]].join(chart_style.hover_columns(rows[["low", "high"]])),
+                hovertemplate="%{customdata[0]} of %{customdata[1]} notes, 95 % interval %{customdata[2]} to "
+                f"%{{customdata[3]}}<extra>{name}: {group}</extra>",
             )
     figure.update_xaxes(title="tokens shown to the model", type="category")
     figure.update_yaxes(title="notes completed word for word", tickformat=".1%", rangemode="tozero")
@@ -146,8 +146,8 @@ def leak_curve(curves: Mapping[str, pd.DataFrame]) -> go.Figure:
                 name=f"{name}: {group}",
                 mode="lines",
                 line={"color": colour, "dash": dash, "width": 3, "shape": "hv"},
-                customdata=rows[["low", "high"]],
-                hovertemplate="%{x:,} texts: %{y:.1%}, 95 % interval %{customdata[0]:.1%} to %{customdata[1]:.1%}"
+                customdata=chart_style.hover_columns(rows[["share", "low", "high"]]),
+                hovertemplate="%{x:,} texts: %{customdata[0]}, 95 % interval %{customdata[1]} to %{customdata[2]}"
                 f"<extra>{name}: {group}</extra>",
             )
             end = rows.tail(1)

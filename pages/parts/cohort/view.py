@@ -118,8 +118,9 @@ def fields(corpus: Corpus) -> None:
             name=role,
             orientation="h",
             marker_color=colour,
-            customdata=part[["mentions", "patients_named"]],
-            hovertemplate="%{y}: %{x:.1%} of patients (%{customdata[1]}), %{customdata[0]} times<extra></extra>",
+            customdata=part[["mentions", "patients_named"]].assign(share=chart_style.hover_texts(part["share"])),
+            hovertemplate="%{y}: %{customdata[2]} of patients (%{customdata[1]}), %{customdata[0]} times"
+            "<extra></extra>",
         )
     figure.update_layout(
         xaxis={"title": "share of patients with notes", "tickformat": ".0%", "range": [0, 1.02]},

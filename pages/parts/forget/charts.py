@@ -97,7 +97,8 @@ def told_apart(told: dict[str, Any], named: dict[str, str]) -> go.Figure:
         mode="markers",
         showlegend=False,
         marker={"color": [COLOURS.get(one["arm"], OTHER) for one in rows], "size": 14},
-        hovertemplate="%{x:.0%}<extra></extra>",
+        customdata=chart_style.hover_texts(one["odd"] for one in rows),
+        hovertemplate="%{customdata}<extra></extra>",
     )
     chart_style.level(figure, "forgotten: a third", x=1 / 3)
     figure.update_layout(

@@ -96,8 +96,10 @@ def dots(rows: pd.DataFrame) -> go.Figure:
             cliponaxis=False,
             marker={"color": colour, "symbol": symbol, "size": 13},
             error_x={"array": high - value, "arrayminus": value - low, "thickness": 2},
-            customdata=pd.DataFrame({"name": part["name"], "low": low, "high": high}),
-            hovertemplate="%{customdata[0]}: %{x:.1%}<br>95 % interval %{customdata[1]:.1%} to %{customdata[2]:.1%}"
+            customdata=chart_style.hover_columns(pd.DataFrame({"value": value, "low": low, "high": high})).assign(
+                name=part["name"]
+            ),
+            hovertemplate="%{customdata[3]}: %{customdata[0]}<br>95 % interval %{customdata[1]} to %{customdata[2]}"
             f"<extra>{name}</extra>",
         )
     figure.update_yaxes(

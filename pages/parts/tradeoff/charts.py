@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,7 +71,7 @@ def linked_pair(
     axis = EpsilonAxis(points["epsilon"].tolist())
     figure = make_subplots(rows=2, shared_xaxes=True, vertical_spacing=0.06, row_heights=[0.5, 0.5])
     for row, (metric, drawn), colour in ((1, useful, chart_style.UTILITY), (2, risk, chart_style.RISK)):
-        number = drawn.figure.number.hover
+        number = drawn.figure.number.text
         _curve(figure, axis, points, metric, row=row, colour=colour, name=drawn.label, number=number)
         _control(figure, axis, *_controls(points, metric, drawn), row=row, number=number)
         _level(figure, points, metric, row=row, name="public base model", shown=row == 1)
@@ -106,7 +106,7 @@ def _curve(
     row: int,
     colour: str,
     name: str,
-    number: str,
+    number: Callable[[float], str],
 ) -> None:
     """Band and line over finite ε, and ∞ apart: no line joins them, because nothing is known between them.
 
@@ -131,11 +131,11 @@ def _curve(
             line={"color": colour, "width": 3},
             marker={"size": 10},
             error_y=_whiskers(part, colour),
-            customdata=part[["epsilon", "low", "high", "seeds"]].assign(
-                epsilon=part["epsilon"].map(epsilon_key), told=part["epsilon"].map(setting_text)
-            ),
-            hovertemplate=f"ε = %{{customdata[4]}}: %{{y{number}}}<br>95 % interval %{{customdata[1]{number}}} to "
-            f"%{{customdata[2]{number}}}, seeds: %{{customdata[3]}}<extra>{name}</extra>",
+            customdata=chart_style.hover_columns(part[["value", "low", "high"]], number).assign(
+                seeds=part["seeds"], key=part["epsilon"].map(epsilon_key), told=part["epsilon"].map(setting_text)
+            )[["key", "told", "value", "low", "high", "seeds"]],
+            hovertemplate="ε = %{customdata[1]}: %{customdata[2]}<br>95 % interval %{customdata[3]} to "
+            f"%{{customdata[4]}}, seeds: %{{customdata[5]}}<extra>{name}</extra>",
             row=row,
             col=1,
         )
@@ -186,7 +186,9 @@ def _controls(points: pd.DataFrame, metric: str, drawn: Drawn) -> tuple[pd.DataF
     return _of(points, chance, "run"), registry.figure(chance).label if chance else ""
 
 
-def _control(figure: go.Figure, axis: EpsilonAxis, rows: pd.DataFrame, whose: str, *, row: int, number: str) -> None:
+def _control(
+    figure: go.Figure, axis: EpsilonAxis, rows: pd.DataFrame, whose: str, *, row: int, number: Callable[[float], str]
+) -> None:
     name = f"control: {whose}"
     for part, shown in ((rows[~rows["epsilon"].map(math.isinf)], True), (rows[rows["epsilon"].map(math.isinf)], False)):
         if part.empty:
@@ -201,9 +203,11 @@ def _control(figure: go.Figure, axis: EpsilonAxis, rows: pd.DataFrame, whose: st
             line={"color": chart_style.CONTROL, "dash": "dash", "width": 2},
             marker={"size": 8, "symbol": "square"},
             error_y=_whiskers(part, chart_style.CONTROL),
-            customdata=part[["low", "high"]],
-            hovertemplate=f"%{{y{number}}}, 95 % interval %{{customdata[0]{number}}} to %{{customdata[1]{number}}}"
-            f"<extra>{name}</extra>",
+            text=[  # no `customdata`: a click on a control does not move the slider
+                f"{value}, 95 % interval {low} to {high}"
+                for value, low, high in chart_style.hover_columns(part[["value", "low", "high"]], number).to_numpy()
+            ],
+            hovertemplate=f"%{{text}}<extra>{name}</extra>",
             row=row,
             col=1,
         )

@@ -236,7 +236,7 @@ def test_lira_s_stability_is_computed_on_request(audited, monkeypatch, smoke_spe
 def test_every_note_is_in_the_histogram():
     judged = units(frame())
     figure = charts.histogram(judged, 2.0)
-    assert sum(sum(bar.customdata) for bar in figure.data) == len(judged.score)
+    assert sum(int(count) for bar in figure.data for count, _ in bar.customdata) == len(judged.score)
     assert all(abs(sum(bar.y) - 1) < 1e-12 for bar in figure.data)
 
 
