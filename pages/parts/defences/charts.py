@@ -50,7 +50,11 @@ def risk_and_cost(rows: pd.DataFrame, risk: Drawn) -> go.Figure:
         figure.add_scatter(
             name="control: never trained on",
             mode="markers",
-            marker={"size": 10, "symbol": "square-open", "color": chart_style.CONTROL, "line": {"width": 2}},
+            marker={
+                "size": 10,
+                "symbol": "square",
+                "color": chart_style.CONTROL,
+            },  # the ends of a short bar show in an open one
             **_dots(known, place - BELOW, ("control", "control_low", "control_high"), number, "control"),
         )
     _public(figure, rows, number)

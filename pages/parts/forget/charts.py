@@ -16,6 +16,7 @@ from pages.parts.common import chart_style
 from pages.parts.forget.sentences import deviations
 
 COLOURS = {ORIGINAL: chart_style.RISK, RETRAINED: chart_style.OKABE_ITO["green"], PRIVATE: chart_style.PRIVATE}
+MEANING = {ORIGINAL: "as trained", RETRAINED: "never read", PRIVATE: "with privacy"}
 OTHER = chart_style.OKABE_ITO["orange"]
 MARGIN = {"t": 10, "b": 10, "l": 10, "r": 10}
 
@@ -63,9 +64,14 @@ def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[s
             hovertemplate=f"{who}: %{{x:+.1f}}, above {percent(row['percentile'])} of never-seen patients "
             f"({percent(row['low'])} to {percent(row['high'])})<extra></extra>",
         )
-    figure.add_scatter(
-        x=[None], y=[None], mode="markers", name=who, marker={"color": OTHER, "size": 13, "symbol": "diamond"}
-    )
+    for colour, what in dict.fromkeys((COLOURS.get(arm, OTHER), MEANING.get(arm, "unlearned")) for arm in arms):
+        figure.add_scatter(
+            x=[None],
+            y=[None],
+            mode="markers",
+            name=f"{who}, {what}",
+            marker={"color": colour, "size": 13, "symbol": "diamond"},
+        )
     if RETRAINED in arms:
         chart_style.level(figure, "where a model that never read them puts them", x=deviations(rows.loc[RETRAINED]))
     figure.update_layout(

@@ -9,7 +9,7 @@ from core.evaluation.wording import percent
 from pages.parts.common import chart_style
 
 COLOURS = {"run": chart_style.RISK, "private": chart_style.PRIVATE, "control": chart_style.CONTROL}
-SYMBOLS = {"run": "circle", "private": "diamond", "control": "square-open"}
+SYMBOLS = {"run": "circle", "private": "diamond", "control": "square"}
 MEANING = {"run": "without privacy", "private": "with differential privacy", "control": "control"}
 ROW, NARROW_ROW = 46, 28  # pixels; narrow where there are more rows than FEW, so that the last is not far below
 FEW = 6

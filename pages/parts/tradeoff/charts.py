@@ -130,6 +130,7 @@ def _curve(
             mode="lines+markers",
             line={"color": colour, "width": 3},
             marker={"size": 10},
+            cliponaxis=False,
             error_y=_whiskers(part, colour),
             customdata=chart_style.hover_columns(part[["value", "low", "high"]], number).assign(
                 seeds=part["seeds"], key=part["epsilon"].map(epsilon_key), told=part["epsilon"].map(setting_text)
@@ -202,6 +203,7 @@ def _control(
             mode="lines+markers",
             line={"color": chart_style.CONTROL, "dash": "dash", "width": 2},
             marker={"size": 8, "symbol": "square"},
+            cliponaxis=False,
             error_y=_whiskers(part, chart_style.CONTROL),
             text=[  # no `customdata`: a click on a control does not move the slider
                 f"{value}, 95 % interval {low} to {high}"
@@ -279,6 +281,7 @@ def _here(figure: go.Figure, x: float, estimate: Estimate | None, *, row: int, c
         mode="markers",
         showlegend=False,
         hoverinfo="skip",
+        cliponaxis=False,
         marker={"size": 20, "color": fill, "line": {"color": chart_style.OKABE_ITO["orange"], "width": 4}},
         row=row,
         col=1,
@@ -321,7 +324,7 @@ def _scale(points: pd.DataFrame, metric: str, drawn: Drawn) -> dict[str, Any]:
         return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:,g}" for tick in ticks]}
     top = max([drawn.chart.ceiling, *shown["high"].dropna(), *shown["value"].dropna()])
     bottom = min([drawn.chart.floor, *shown["low"].dropna()])
-    room = 0.03 * (top - bottom)  # for whole markers; no tick lies beyond what is possible
+    room = 0.08 * (top - bottom)  # for markers at the ends; no tick lies beyond what is possible
     upper = min(1.05 * top, drawn.figure.range[1] + room)
     return {"range": [bottom - room, upper], "tickformat": drawn.figure.number.tick}
 
