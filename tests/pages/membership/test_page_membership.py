@@ -155,6 +155,17 @@ def test_rates_without_a_figure_are_left_out():
     assert views._fewer_accused(pd.DataFrame(columns=columns), "a", "loss") == ""
 
 
+def test_the_headline_has_every_model_that_the_picture_shows():
+    rows = {"a": (0.29, 0.27, 0.32), "b": (0.11, 0.10, 0.13)}
+    curves = {
+        name: pd.DataFrame({"fpr": [0.0, 0.1, 1.0], "tpr": [0.0, tpr, 1.0], "low": [0, low, 1], "high": [0, high, 1]})
+        for name, (tpr, low, high) in rows.items()
+    }
+    told = views.roc_sentence(curves, "loss", "members' notes").replace("\u00a0", " ")
+    assert "catches, of the members' notes, 29 % (95 % interval 27 % to 32 %) of “a” and 11 % (95 %" in told
+    assert told.endswith("of “b”; random guessing would catch 10 %.")
+
+
 @pytest.mark.parametrize("view", list(VIEWS))
 def test_another_model_is_another_question(data, smoke_specs, view):
     app = opened(view=view, left=smoke_specs["plain"].run_id, right=smoke_specs["plain"].run_id, guess="1")
