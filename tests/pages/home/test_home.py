@@ -46,6 +46,13 @@ def test_the_pictures_carry_the_audits_figures(home, leaky_workspace):
     assert f'aria-label="{round(100 * named["value"])} of 100 patients named"' in drawn
 
 
+def test_the_caption_that_speaks_of_two_trainings_comes_after_they_were_introduced(home):
+    told = [str(getattr(element, "proto", "")) for element in home.main]
+    (differ,) = [place for place, one in enumerate(told) if "The two trainings differ" in one]
+    (introduced,) = [place for place, one in enumerate(told) if "3. Trained with differential privacy" in one]
+    assert introduced < differ
+
+
 @pytest.mark.parametrize("run", [object(), None])
 def test_names_that_were_not_measured_are_not_drawn_as_none_of_100(monkeypatch, run):
     monkeypatch.setattr(pictures, "metric", lambda run, name: {})
