@@ -73,7 +73,7 @@ def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[s
             marker={"color": colour, "size": 13, "symbol": "diamond"},
         )
     if RETRAINED in arms:
-        chart_style.level(figure, "where a model that never read them puts them", x=deviations(rows.loc[RETRAINED]))
+        chart_style.level(figure, "as if never read", x=deviations(rows.loc[RETRAINED]))
     figure.update_layout(
         margin=MARGIN,
         height=100 + 48 * len(arms),
