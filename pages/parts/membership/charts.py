@@ -75,6 +75,7 @@ def roc(
             y=shown["tpr"],
             mode="markers",
             marker={"color": colour, "opacity": 0},
+            hoverlabel={"bgcolor": colour, "font": {"color": "white"}},  # else as pale as the marker
             showlegend=False,
             customdata=chart_style.hover_columns(shown[["fpr", "tpr", "low", "high"]]),
             hovertemplate="accuses %{customdata[0]} of the others, catches %{customdata[1]} of the members<br>"

@@ -43,7 +43,11 @@ def test_no_hover_lets_plotly_round_a_share(path):
 def test_charts_draw_the_prepared_text(share):
     told = "99.96 %" if share > 0.5 else "0.04 %"
     curve = pd.DataFrame({"fpr": [0.0, 0.1, 1.0], "tpr": [0.0, share, 1.0], "low": [0, 0, 1], "high": [0, share, 1]})
-    assert hovers(roc({(0, "run", "loss"): curve}, {(0, "run", "loss"): curve}, {}, log=False)).count(told) == 2
+    curves = {(0, "run", "loss"): curve}
+    figure = roc(curves, curves, {}, log=False)
+    assert hovers(figure).count(told) == 2
+    (unseen,) = [trace for trace in figure.data if trace.marker.opacity == 0]
+    assert unseen.hoverlabel.bgcolor == unseen.marker.color, "a hover is not as invisible as its marker"
     read = pd.DataFrame({"arm": ["run"], "samples": [1], "share": [share], "low": [share], "high": [share]})
     assert hovers(leak_curve({"run": read})) == [told] * 3
     row = pd.DataFrame({"arm": ["run"], "what": ["names"], "value": [share], "low": [math.nan], "high": [math.nan]})
