@@ -51,6 +51,11 @@ def literal(text: str, most: int = 200) -> str:
     return "".join(f"\\{character}" if character in _MARKUP else character for character in shown)
 
 
+def coded(parts: Iterable[tuple[str, bool]]) -> str:
+    """Parts of a sentence for Markdown, each with whether it is code (`report.commands.parts_of_sentence`)."""
+    return "".join(f"`{part}`" if code else literal(part, 2_000) for part, code in parts)
+
+
 def text_html(text: str) -> str:
     """Plain text as escaped HTML."""
     return _block(_escape(text))
