@@ -101,23 +101,26 @@ def sections() -> None:
 
 
 shell.page(
-    "PHI Leak Lab",
-    "A language model was trained on patients' notes. What does it reveal, and what limits that? Ask it.",
+    "PHI Leak Lab", "A language model was trained on patients' notes. What does it reveal, and what limits that?"
 )
 prompt_session.begin()
 pair = pair_of(run_picker.promptable())
 if pair:
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        prompt_session.chips("See a leak now: pick a prompt, and both models continue it", CHIPS, key="home_chips")
+        prompt_session.chips(
+            "See a leak now: pick a prompt. A model trained without privacy and one trained with it continue it",
+            CHIPS,
+            key="home_chips",
+        )
         notice = st.empty()
     slots = columns(pair)
     st.html(phi_text.legend_html())
-    if told := comparison.differences(pair):
-        st.caption(f"{told} {comparison.LOOK}")
 else:
     st.info("There is no trained model yet. Train one first: a small one takes minutes.")
     shell.link("train", "Train a model", icon=":material/model_training:")
 three_pictures(pair)
+if told := comparison.differences(pair):
+    st.caption(f"{told} {comparison.LOOK}")
 if told := best_measured():
     st.markdown(f":material/trending_up: {told}")
 sections()

@@ -83,7 +83,7 @@ def test_what_training_will_cost_is_drawn_before_it(themed, server, shot):
 
 def test_the_pair_of_charts(themed, server, shot):
     page, scheme = themed
-    with_charts(page, f"{server}/tradeoff?at=∞&risk=membership (AUC)")
+    with_charts(page, f"{server}/tradeoff?at=∞&risk=AUC of the loss attack")
     keep_wide_and_narrow(page, shot, f"tradeoff-auc-{scheme}")
 
 

@@ -192,6 +192,12 @@ def test_the_most_copies_stand_for_a_family():
     assert exposure.written(exposure.chart.axis, "exposure:1") == "exposure, bits (1 copy)"
 
 
+def test_a_drawn_figure_of_membership_says_of_which_attack_it_is():
+    of_loss = [one for one in registry.figures() if "_loss" in one.key]
+    assert {one.key for one in of_loss} >= {"auc_loss", "auc_loss_patients", "privacy_leakage_loss"}
+    assert all("loss attack" in one.label for one in of_loss)
+
+
 def test_the_table_in_the_documentation_is_up_to_date(tmp_path):
     copy = tmp_path / "figures.md"
     shutil.copy(PAGE, copy)

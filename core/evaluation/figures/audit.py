@@ -202,7 +202,7 @@ AUDIT_FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         key="auc_loss",
-        label="membership (AUC)",
+        label="AUC of the loss attack",
         explanation="How often the loss attack picks the note that was trained on, given one that was and one that "
         "was not. 0.5 is tossing a coin. Other attacks, and all notes of a patient together, can reveal more.",
         unit="share of pairs of notes",
@@ -228,7 +228,7 @@ AUDIT_FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         key="auc_loss_patients",
-        label="membership by patient (AUC)",
+        label="AUC of the loss attack by patient",
         explanation="The same for patients: how often the loss attack picks the patient who was trained on, by the "
         "mean of their notes' scores. 0.5 is tossing a coin.",
         unit="share of pairs of patients",
@@ -246,7 +246,7 @@ AUDIT_FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         key="privacy_leakage_loss",
-        label="privacy leakage",
+        label="leakage of the loss attack",
         explanation="Share of members that the attacker finds minus the share of others wrongly accused. A blind guess "
         "gets 0.",
         unit="difference of shares",

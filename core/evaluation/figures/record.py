@@ -33,21 +33,20 @@ class Measured(Protocol):
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """Format of a number: `text` in sentences and limits, `exact` in a report, `hover` and `tick` in charts."""
+    """Format of a number: `text` in sentences, limits and hovers of charts, `exact` in a report, `tick` on an axis."""
 
     text: Callable[[float], str]
     exact: Callable[[float], str]
-    hover: str  # d3-format, with its colon
     tick: str | None = None  # d3-format of the axis; None lets the chart choose
     share: bool = False
 
 
-SHARE = NumberFormat(percent, percent, ":.1%", ".0%", share=True)
-AUC = NumberFormat("{:.2f}".format, "{:.3f}".format, ":.2f")
-BITS = NumberFormat("{:.1f}".format, "{:.1f}".format, ":.2f")
-BITS_PER_CHARACTER = NumberFormat("{:.2f}".format, "{:.2f}".format, ":.2f")
-TOKENS = NumberFormat("{:.1f}".format, "{:.1f}".format, ":.1f")
-PERPLEXITY = NumberFormat(perplexity_text, perplexity_text, ":.3g")
+SHARE = NumberFormat(percent, percent, ".0%", share=True)
+AUC = NumberFormat("{:.2f}".format, "{:.3f}".format)
+BITS = NumberFormat("{:.1f}".format, "{:.1f}".format)
+BITS_PER_CHARACTER = NumberFormat("{:.2f}".format, "{:.2f}".format)
+TOKENS = NumberFormat("{:.1f}".format, "{:.1f}".format)
+PERPLEXITY = NumberFormat(perplexity_text, perplexity_text)
 
 
 def against_control(now: Measured, control: Measured | None, number: Callable[[float], str] = percent) -> str:

@@ -13,7 +13,7 @@ from dataclasses import astuple, dataclass
 
 import pandas as pd
 
-from core.attacks.membership.decision import LOSS
+from core.attacks.membership.decision import LOSS, in_words
 from core.evaluation.membership.summary import Figure, figures
 from core.evaluation.membership.units import units
 from core.evaluation.stats.bootstrap import Interval
@@ -79,12 +79,12 @@ def best_attack_sentence(best: BestAttack, unit: Unit) -> str:
     right, of = pairs_of(best.right)
     limits = interval_text(best.low, best.high, lambda share: f"{of * share:,.0f}")
     trainings = "1 training run" if best.trainings == 1 else f"{best.trainings} training runs"
-    attacks = "1 attack" if best.attacks == 1 else f"{best.attacks} attacks"
+    attacks = f"{best.attacks} membership attack{'' if best.attacks == 1 else 's'}"
     each = ", not all on each" if best.attempts < best.attacks * best.trainings else ""
     chosen = f"It is the best of {best.attempts} attempts ({attacks}, {trainings}{each}); the interval is corrected."
     return (
-        f"Out of {of:,} guesses whether a {unit} was in the data, with “in” and “out” equally likely, the attack "
-        f"“{best.attack}” got {right:,} right ({limits}; {of // 2:,} by tossing a coin; evaluated on "
+        f"Out of {of:,} guesses whether a {unit} was in the data, with “in” and “out” equally likely, "
+        f"{in_words(best.attack)} got {right:,} right ({limits}; {of // 2:,} by tossing a coin; evaluated on "
         f"{best.judged:,} {unit}s). "
-        f"{chosen if best.attempts > 1 else 'It is the only attack that was run.'}"
+        f"{chosen if best.attempts > 1 else 'It is the only membership attack that was run.'}"
     )

@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 import pandas as pd
 
-from core.attacks.membership.decision import LOSS, OWN_THRESHOLDS
+from core.attacks.membership.decision import LOSS, OWN_THRESHOLDS, in_words
 from core.evaluation.membership.resampling import Auc, Rates
 from core.evaluation.membership.units import Units, units
 from core.evaluation.stats.bootstrap import Interval, patient_weights, percentile_interval
@@ -59,14 +59,14 @@ def strongest_sentence(found: Strongest) -> str:
     """A strongest attack's AUC as pairs of patients, with what was tried and how certain it is."""
     right, of = pairs_of(found.interval.value)
     what = (
-        f"the strongest of {found.attacks} attacks of the full audit, “{found.attack}”,"
+        f"the strongest of {found.attacks} membership attacks of the full audit, {in_words(found.attack)},"
         if found.attacks > 1
-        else "the loss attack"
+        else in_words(found.attack)
     )
     note = (
         "the interval is widened for the choice"
         if found.attacks > 1
-        else "the only attack run: a full audit may find a stronger one"
+        else "the only membership attack run: a full audit may find a stronger one"
     )
     digits = 2 if f"{found.interval.low:.2f}" != f"{found.interval.high:.2f}" else 3
     ends = interval_text(found.interval.low, found.interval.high, f"{{:.{digits}f}}".format)

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from core.attacks.membership.decision import in_words
 from core.evaluation.rarity.leakage import Places, covariates, places
 from core.evaluation.rarity.profiles import LEAST
 from core.evaluation.stats.bootstrap import Interval, patient_weights, percentile_interval
@@ -196,12 +197,13 @@ def verdict_of(one: Trend) -> str:
 def headline(attack: str, one: Trend) -> str:
     """The answer in one sentence, with the direction in words and no claim beyond the test's result."""
     if one.obstacle == "few":
-        return f"There are too few patients to tell whether rarer ones leak more under “{attack}”."
+        return f"There are too few patients to tell whether rarer ones leak more under {in_words(attack)}."
     if one.obstacle:
-        return f"Ceiling: “{attack}” recognises nearly every member and cannot tell whether rarer patients leak more."
+        told = "recognises nearly every member and cannot tell whether rarer patients leak more."
+        return f"Ceiling: {in_words(attack)} {told}"
     if one.corrected >= ALPHA:
-        return f"Under “{attack}”, the data do not show whether rarer patients leak more or less."
-    return f"Rarer patients leak {'more' if one.slope.value > 0 else 'less'} under “{attack}”."
+        return f"Under {in_words(attack)}, the data do not show whether rarer patients leak more or less."
+    return f"Rarer patients leak {'more' if one.slope.value > 0 else 'less'} under {in_words(attack)}."
 
 
 def figures_sentence(one: Trend) -> str:

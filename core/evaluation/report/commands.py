@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from core.attacks.membership.shadow_models import USUAL
@@ -210,6 +211,14 @@ def _cohort_file(corpus: CorpusSpec) -> list[str]:
     if corpus.imported or not name.endswith(".json"):
         return []
     return [f"echo {_quoted(corpus.model_dump_json())} > {name}"]
+
+
+_IN_TEXT = re.compile(r"`?(python -m core [a-z]+ [\w-]+(?: --[a-z-]+ \w+)*|(?<![\w-])--[a-z]+(?:-[a-z]+)+)`?")
+
+
+def parts_of_sentence(text: str) -> list[tuple[str, bool]]:
+    """A sentence in order: its words, and the commands and options in it, each with whether it is to be set as code."""
+    return [(part, bool(place % 2)) for place, part in enumerate(_IN_TEXT.split(text)) if part]
 
 
 def _quoted(text: str) -> str:

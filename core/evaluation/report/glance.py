@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from core.attacks.membership.decision import in_words
 from core.common.formatting import delta_text, promised_text, proved_text
 from core.evaluation.guarantee.audit_guarantee import by_curve, headline_bound
 from core.evaluation.guarantee.odds import group_sentence
@@ -293,9 +294,10 @@ def _membership(subject: Subject, table: str, unit: str) -> str:
     if row is None:
         return "Not measured."
     chosen = (
-        f"“{row['attack']}”, the strongest of {row['attacks']} attacks; the interval is widened for the choice"
+        f"{in_words(row['attack'])}, the strongest of {row['attacks']} membership attacks; the interval is widened for "
+        "the choice"
         if row["attacks"] > 1
-        else "the loss attack, the only one that was run"
+        else f"{in_words(row['attack'])}, the only one that was run"
     )
     told = f"AUC {_auc(row, '')} on {row[f'{unit}s']:,} {unit}s by {chosen}. A coin: 0.5."
     if math.isnan(row["base_value"]):

@@ -23,6 +23,7 @@ from core.evaluation.probes.cards import CAUTION
 from core.evaluation.rarity.profiles import LEAST
 from core.evaluation.rarity.trend import signed
 from core.evaluation.report import label
+from core.evaluation.report.commands import parts_of_sentence
 from core.evaluation.report.crosswalk.cells import anchor
 from core.evaluation.report.decision import ACCESS, in_short
 from core.evaluation.report.facts import Report
@@ -142,7 +143,17 @@ _templates.globals |= {
         *(registry.explain, registry.figure_text, registry.measure_name, registry.measure_text),
         *(recommendation.attack_text, recommendation.epsilon_name, neighbours, signed, _figure_name, anchor),
         *(exact_limit, first_limits, limits_sentence, in_short),
-        *(_rows_by, _row_at, _marks, _verdict, _main_bounds, _shared_bases, _field_name, _counted_tries),
+        *(
+            _rows_by,
+            _row_at,
+            _marks,
+            _verdict,
+            _main_bounds,
+            _shared_bases,
+            _field_name,
+            _counted_tries,
+            parts_of_sentence,
+        ),
     )
 } | {
     "access": ACCESS,

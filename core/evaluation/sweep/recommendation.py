@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from core.attacks.membership.decision import in_words
 from core.evaluation import registry
 from core.evaluation.figures.limited import UTILITY
 from core.evaluation.registry import measure_name, measure_text
@@ -166,15 +167,20 @@ def epsilon_name(unit: str, epsilon: float) -> str:
 
 
 def attack_text(row: Mapping[str, Any]) -> str:
-    """The attack behind a row of `table`: `strongest of 10: ratio base`; `loss, the only attack run`.
+    """The attack behind a row of `table`: `strongest of 10 membership attacks: …`; `the loss attack, the only …`.
 
     For a row that is not met although its interval meets the limit, the text gives the reason (`_carried_up`).
     """
     if row["attacks"] > 1:
-        return f"strongest of {row['attacks']}: {row['attack']}"
-    if "met" in row and not row["met"] and row["high"] <= row["limit"]:
-        return f"{row['attack']} alone; a smaller ε fails under a full audit"
-    return f"{row['attack']}, the only attack run"
+        return f"strongest of {row['attacks']} membership attacks: {in_words(row['attack'])}"
+    if fails_by_smaller(row):
+        return f"{in_words(row['attack'])} alone; a smaller ε fails under a full audit"
+    return f"{in_words(row['attack'])}, the only membership attack run"
+
+
+def fails_by_smaller(row: Mapping[Any, Any]) -> bool:
+    """Whether a row of `table` is not met although its interval meets the limit: a smaller ε fails (`_carried_up`)."""
+    return "met" in row and not row["met"] and row["high"] <= row["limit"]
 
 
 def _sentences(chosen: pd.DataFrame, run_id: str | None, by_note: float | None) -> list[str]:
@@ -218,10 +224,13 @@ def attack_sentences(rows: pd.DataFrame) -> list[str]:
             "Only the loss attack of the quick audit was run at this ε, evaluated by patient. A full audit may "
             "find a stronger attack, and the limits may then fail."
         ]
-    best = ", ".join(dict.fromkeys(f"“{row.attack}” ({measure_name(row.measure)})" for row in judged.itertuples()))
+    best = ", ".join(
+        dict.fromkeys(f"{in_words(row.attack)} ({measure_name(row.measure)})" for row in judged.itertuples())
+    )
     return [
-        f"Membership is measured by the strongest of {judged['attacks'].max()} attacks of a full audit, evaluated by "
-        f"patient: {best}. The strongest of several looks a little stronger than it is, so its interval is widened."
+        f"Membership is measured by the strongest of {judged['attacks'].max()} membership attacks of a full audit, "
+        f"evaluated by patient: {best}. The strongest of several looks a little stronger than it is, "
+        "so its interval is widened."
     ]
 
 

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 
 from core.common.formatting import promised_text, proved_text, score_text
 from core.evaluation.memorisation.canaries import BLIND
+from core.evaluation.memorisation.risk import CALIBRATED, OLD
 from pages.parts.common import chart_style
 
 COLOURS = (chart_style.RISK, chart_style.PRIVATE)  # the left run and the right one
@@ -123,9 +124,9 @@ def verbatim(rates: Mapping[str, pd.DataFrame]) -> go.Figure:
                     "color": colour,
                     "thickness": 1.5,
                 },
-                customdata=rows[["found", "notes", "low", "high"]],
-                hovertemplate="%{customdata[0]} of %{customdata[1]} notes, 95 % interval %{customdata[2]:.2%} to "
-                f"%{{customdata[3]:.2%}}<extra>{name}: {group}</extra>",
+                customdata=rows[["found", "notes"]].join(chart_style.hover_columns(rows[["low", "high"]])),
+                hovertemplate="%{customdata[0]} of %{customdata[1]} notes, 95 % interval %{customdata[2]} to "
+                f"%{{customdata[3]}}<extra>{name}: {group}</extra>",
             )
     figure.update_xaxes(title="tokens shown to the model", type="category")
     figure.update_yaxes(title="notes completed word for word", tickformat=".1%", rangemode="tozero")
@@ -146,8 +147,8 @@ def leak_curve(curves: Mapping[str, pd.DataFrame]) -> go.Figure:
                 name=f"{name}: {group}",
                 mode="lines",
                 line={"color": colour, "dash": dash, "width": 3, "shape": "hv"},
-                customdata=rows[["low", "high"]],
-                hovertemplate="%{x:,} texts: %{y:.1%}, 95 % interval %{customdata[0]:.1%} to %{customdata[1]:.1%}"
+                customdata=chart_style.hover_columns(rows[["share", "low", "high"]]),
+                hovertemplate="%{x:,} texts: %{customdata[0]}, 95 % interval %{customdata[1]} to %{customdata[2]}"
                 f"<extra>{name}: {group}</extra>",
             )
             end = rows.tail(1)
@@ -223,13 +224,16 @@ def bounds(table: pd.DataFrame) -> go.Figure:
     return figure
 
 
+VERSIONS = {OLD: "as published,<br>without controls", CALIBRATED: "calibrated:<br>controls subtracted"}
+
+
 def risk(scores: Mapping[str, pd.DataFrame]) -> go.Figure:
     """The risk score of the PrivAI-Leak report, old and calibrated, stacked by part; whiskers belong to the sum."""
     figure = go.Figure()
-    labels = [f"{name}<br>{version}" for version in ("old", "calibrated") for name in scores]
+    labels = [f"{name}<br>{meaning}" for meaning in VERSIONS.values() for name in scores]
     for part, (label, colour) in PARTS.items():
         values = []
-        for version in ("old", "calibrated"):
+        for version in VERSIONS:
             for table in scores.values():
                 row = table[(table["version"] == version) & (table["part"] == part)]
                 values.append(float((row["weight"] * row["value"]).sum()))
@@ -243,7 +247,7 @@ def risk(scores: Mapping[str, pd.DataFrame]) -> go.Figure:
         )
     sums = [
         table[(table["version"] == version) & (table["part"] == "score")].iloc[0]
-        for version in ("old", "calibrated")
+        for version in VERSIONS
         for table in scores.values()
     ]
     figure.add_scatter(

@@ -223,7 +223,11 @@ def risk_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
             f"compare them. {missing}",
             icon=":material/difference:",
         )
-    chart_style.show(canary_charts.risk(scores), key="risk-chart", alt="Risk scores, old and calibrated, by part")
+    chart_style.show(
+        canary_charts.risk(scores),
+        key="risk-chart",
+        alt="Risk scores as published and with controls subtracted, by part",
+    )
     if alike and missing:
         st.caption(f"{missing} The weights of the other parts are scaled up.")
     data_table(together(scores), name="risk")

@@ -135,8 +135,8 @@ def names_chart(table: pd.DataFrame, column: str) -> go.Figure:
                 "color": colour,
                 "thickness": 1.5,
             },
-            customdata=kept,
-            hovertemplate="ε = %{x}: %{y:.1%}, %{customdata:,.0f} words kept<extra>" + name + "</extra>",
+            customdata=pd.DataFrame({"kept": kept, "share": chart_style.hover_texts(share["mean"])}, index=share.index),
+            hovertemplate="ε = %{x}: %{customdata[1]}, %{customdata[0]:,.0f} words kept<extra>" + name + "</extra>",
         )
     figure.update_xaxes(type="category", title="ε for the words")
     figure.update_yaxes(title=f"share with {NAMES[column]}", rangemode="tozero", tickformat=".0%")

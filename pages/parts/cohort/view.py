@@ -18,7 +18,7 @@ from core.corpus.tables import NOTES, Corpus
 from pages.parts.access import viewer
 from pages.parts.common import chart_style
 from pages.parts.common.data_table import csv_button, data_table
-from pages.parts.common.phi_text import fields_html, literal
+from pages.parts.common.phi_text import fields_html, fields_legend_html, literal
 from pages.parts.common.query_params import KEEP
 from pages.parts.session import owner
 
@@ -74,6 +74,7 @@ def read_notes(corpus: Corpus) -> None:
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.markdown(f"**{len(notes):,}** of {len(corpus.notes):,} notes")
         page = st.pagination(pages, key=f"notes-page-{pages}")
+    st.html(fields_legend_html(entities=entities))
     for note in notes.iloc[(page - 1) * NOTES_A_PAGE : page * NOTES_A_PAGE].itertuples():
         _note_card(note, entities=entities)
 
@@ -118,8 +119,9 @@ def fields(corpus: Corpus) -> None:
             name=role,
             orientation="h",
             marker_color=colour,
-            customdata=part[["mentions", "patients_named"]],
-            hovertemplate="%{y}: %{x:.1%} of patients (%{customdata[1]}), %{customdata[0]} times<extra></extra>",
+            customdata=part[["mentions", "patients_named"]].assign(share=chart_style.hover_texts(part["share"])),
+            hovertemplate="%{y}: %{customdata[2]} of patients (%{customdata[1]}), %{customdata[0]} times"
+            "<extra></extra>",
         )
     figure.update_layout(
         xaxis={"title": "share of patients with notes", "tickformat": ".0%", "range": [0, 1.02]},

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
+from core.evaluation.wording import percent
 from pages.parts.session import resources
 
 # Okabe and Ito 2008, "Color universal design": colours that colour-blind readers can distinguish.
@@ -87,6 +89,19 @@ def roomy(values: pd.DataFrame, *, zero: bool) -> list[float] | None:
     low, high = (min(low, 0.0), max(high, 0.0)) if zero else (low, high)
     room = 0.05 * (high - low) or 0.05
     return [low - room, high + room]
+
+
+def hover_texts(values: Iterable[float], number: Callable[[float], str] = percent) -> list[str]:
+    """Numbers as words for a chart's `customdata`, as sentences write them; `–` for NaN.
+
+    Plotly's own formats would show 99.96 % as 100.0 % and 0.04 % as 0.0 %.
+    """
+    return ["–" if math.isnan(value) else number(value) for value in values]
+
+
+def hover_columns(frame: pd.DataFrame, number: Callable[[float], str] = percent) -> pd.DataFrame:
+    """The same for each column of a table."""
+    return frame.apply(lambda column: pd.Series(hover_texts(column, number), index=column.index, dtype=object))
 
 
 def wrapped(text: str, width: int = 24) -> str:

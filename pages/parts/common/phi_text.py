@@ -22,6 +22,12 @@ KINDS: dict[str, tuple[str, str]] = {
 MOST_NAMED = 3  # patients named in one tag
 _UNSEEN = ("Cc", "Cf", "Cs")  # control, format (such as right-to-left overrides), lone surrogates
 _KEPT = "\n\t\u200d"
+ROLES = (  # of fields (`core.phi.fields`), and last the words that are no field
+    ("phi-direct", "direct", "identifies the patient"),
+    ("phi-health", "health", "a health detail, a leak only together with an identity"),
+    ("phi-physical", "physical", "describes the body, never counted as a leak"),
+    ("phi-entity", "entity", "a problem, test or treatment"),
+)
 _CURSOR = '<span class="phi-growing">▍</span>'
 _NOTHING = "<i>The model wrote nothing more.</i>"  # an empty place would look as if the app had failed
 _MARKUP = frozenset("\\`*_{}[]()<>#+-.!|~:$&")
@@ -43,6 +49,11 @@ def literal(text: str, most: int = 200) -> str:
     """
     shown = visible(text if len(text) <= most else f"{text[:most]} …").replace("\n", " ")
     return "".join(f"\\{character}" if character in _MARKUP else character for character in shown)
+
+
+def coded(parts: Iterable[tuple[str, bool]]) -> str:
+    """Parts of a sentence for Markdown, each with whether it is code (`report.commands.parts_of_sentence`)."""
+    return "".join(f"`{part}`" if code else literal(part, 2_000) for part, code in parts)
 
 
 def text_html(text: str) -> str:
@@ -136,11 +147,21 @@ def fields_html(text: str, spans: Iterable[Mapping[str, Any]]) -> str:
 
 def legend_html() -> str:
     """What the four kinds of mark mean."""
-    items = (
+    return _legend((style, kind, meaning) for kind, (style, meaning) in KINDS.items())
+
+
+def fields_legend_html(*, entities: bool) -> str:
+    """What the colours of `fields_html` mean, with that of the words that are no field if `entities`."""
+    return _legend(ROLES if entities else ROLES[:-1])
+
+
+def _legend(items: Iterable[tuple[str, str, str]]) -> str:
+    """A mark and a sentence for each (style, kind, meaning)."""
+    marks = (
         f'<span><mark class="phi {style}"><b>{html.escape(kind)}</b></mark> {html.escape(meaning)}</span>'
-        for kind, (style, meaning) in KINDS.items()
+        for style, kind, meaning in items
     )
-    return f'<div class="phi-legend">{"".join(items)}</div>'
+    return f'<div class="phi-legend">{"".join(marks)}</div>'
 
 
 def shared_html(text: str, start: int, end: int) -> str:

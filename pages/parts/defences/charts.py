@@ -6,10 +6,12 @@ The names stand beside the rows, so that none overlaps on a narrow screen; the t
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pandas as pd
 import plotly.graph_objects as go
 
+from core.evaluation.wording import perplexity_text
 from pages.parts.common import chart_style
 from pages.parts.tradeoff.drawn import Drawn
 
@@ -30,7 +32,7 @@ def risk_and_cost(rows: pd.DataFrame, risk: Drawn) -> go.Figure:
         risk: The risk.
     """
     figure = go.Figure()
-    number = ":.1%" if risk.share else ":.2f"
+    number = risk.figure.number.text
     place = pd.Series(range(len(rows), 0, -1), index=rows.index, dtype=float)
     bare = rows["defence"] == "nothing"
     for name, colour, symbol, part in (
@@ -41,14 +43,18 @@ def risk_and_cost(rows: pd.DataFrame, risk: Drawn) -> go.Figure:
             continue
         style = {"name": name, "mode": "markers", "marker": {"size": 13, "color": colour, "symbol": symbol}}
         figure.add_scatter(**style, **_dots(part, place, ("value", "low", "high"), number, "95 % interval"))
-        cost = _dots(part, place, ("perplexity", "perplexity_low", "perplexity_high"), ":.3g", "perplexity")
+        cost = _dots(part, place, ("perplexity", "perplexity_low", "perplexity_high"), perplexity_text, "perplexity")
         figure.add_scatter(**style, **cost, xaxis="x2", showlegend=False)
     known = rows[rows["control"].notna()]
     if len(known):
         figure.add_scatter(
             name="control: never trained on",
             mode="markers",
-            marker={"size": 10, "symbol": "square-open", "color": chart_style.CONTROL, "line": {"width": 2}},
+            marker={
+                "size": 10,
+                "symbol": "square",
+                "color": chart_style.CONTROL,
+            },  # the ends of a short bar show in an open one
             **_dots(known, place - BELOW, ("control", "control_low", "control_high"), number, "control"),
         )
     _public(figure, rows, number)
@@ -58,7 +64,9 @@ def risk_and_cost(rows: pd.DataFrame, risk: Drawn) -> go.Figure:
     return figure
 
 
-def _dots(rows: pd.DataFrame, place: pd.Series, ends: tuple[str, str, str], number: str, what: str) -> dict:
+def _dots(
+    rows: pd.DataFrame, place: pd.Series, ends: tuple[str, str, str], number: Callable[[float], str], what: str
+) -> dict:
     """Points with their intervals at the rows' places, as arguments of a trace."""
     value, low, high = (rows[end] for end in ends)
     return {
@@ -66,16 +74,16 @@ def _dots(rows: pd.DataFrame, place: pd.Series, ends: tuple[str, str, str], numb
         "y": place[rows.index],
         "cliponaxis": False,
         "error_x": {"array": high - value, "arrayminus": value - low, "thickness": 1.5, "width": 4},
-        "customdata": pd.DataFrame({"name": rows["name"], "low": low, "high": high}),
-        "hovertemplate": f"%{{customdata[0]}}: %{{x{number}}}<br>{what} %{{customdata[1]{number}}} to "
-        f"%{{customdata[2]{number}}}<extra></extra>",
+        "customdata": rows[["name"]].join(chart_style.hover_columns(rows[list(ends)], number)),
+        "hovertemplate": f"%{{customdata[0]}}: %{{customdata[1]}}<br>{what} %{{customdata[2]}} to %{{customdata[3]}}"
+        "<extra></extra>",
     }
 
 
-def _public(figure: go.Figure, rows: pd.DataFrame, number: str) -> None:
+def _public(figure: go.Figure, rows: pd.DataFrame, number: Callable[[float], str]) -> None:
     """The public base model, which was not trained on any notes, in the last row."""
     known = rows[rows["base"].notna() & rows["base_perplexity"].notna()].head(1)
-    for column, shown, axis in (("base", number, "x"), ("base_perplexity", ":.3g", "x2")):
+    for column, shown, axis in (("base", number, "x"), ("base_perplexity", perplexity_text, "x2")):
         figure.add_scatter(
             x=known[column],
             y=[0] * len(known),
@@ -84,7 +92,8 @@ def _public(figure: go.Figure, rows: pd.DataFrame, number: str) -> None:
             showlegend=False,
             cliponaxis=False,
             marker={"size": 12, "symbol": "x", "color": chart_style.CONTROL},
-            hovertemplate=f"public model: %{{x{shown}}}<extra></extra>",
+            customdata=chart_style.hover_texts(known[column], shown),
+            hovertemplate="public model: %{customdata}<extra></extra>",
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from core.evaluation import wording
+from core.evaluation import registry, wording
 from core.evaluation.defences.side_by_side import FILTERED_RISKS
 from core.phi.detector.engine import SHAPES, Detector
 from pages.parts.tradeoff.drawn import Drawn
@@ -99,10 +99,13 @@ def found(row: pd.Series, metric: str) -> str:
     if row["defence"].endswith("filter") and metric not in FILTERED_RISKS:
         return "Unchanged by the filter: this attack reads probabilities, not text."
     if metric == "auc_loss":
-        return f"{wording.auc_sentence(row['value'])}"
+        number = registry.number_format(metric).text
+        ends = wording.interval_text(row["low"], row["high"], number)
+        return f"{wording.auc_sentence(row['value'])} AUC {number(row['value'])}, {ends}."
     if metric.startswith("exposure"):
         beside = "" if math.isnan(row["control"]) else f", never planted ones {row['control']:.1f}"
-        return f"Planted canaries have {row['value']:.1f} bits of exposure{beside}."
+        ends = wording.interval_text(row["low"], row["high"], "{:.1f}".format)
+        return f"Planted canaries have {row['value']:.1f} bits of exposure ({ends}){beside}."
     if math.isnan(row["value"]) or math.isnan(row["control"]):
         return "Not measured: no values of training patients, or of held-out ones, are known to search for."
     figures = [row[name] for name in ("value", "low", "high", "control", "control_low", "control_high")]
@@ -155,6 +158,7 @@ _EVADED = "But the model behind it is unchanged, and a filter that reads only th
 
 
 def _cost(row: pd.Series) -> str:
-    """`**DP**: full names of 0 % of patients at perplexity 6.2`."""
+    """`**DP**, full names of 0 % of patients (95 % interval 0 % to 0.3 %) at perplexity 6.2`."""
     perplexity = wording.perplexity_text(row["perplexity"])
-    return f"**{row['name']}**, full names of {wording.percent(row['value'])} of patients at perplexity {perplexity}"
+    share = f"{wording.percent(row['value'])} of patients ({wording.interval_text(row['low'], row['high'])})"
+    return f"**{row['name']}**, full names of {share} at perplexity {perplexity}"

@@ -16,6 +16,7 @@ from pages.parts.common import chart_style
 from pages.parts.forget.sentences import deviations
 
 COLOURS = {ORIGINAL: chart_style.RISK, RETRAINED: chart_style.OKABE_ITO["green"], PRIVATE: chart_style.PRIVATE}
+MEANING = {ORIGINAL: "as trained", RETRAINED: "never read", PRIVATE: "with privacy"}
 OTHER = chart_style.OKABE_ITO["orange"]
 MARGIN = {"t": 10, "b": 10, "l": 10, "r": 10}
 
@@ -63,11 +64,16 @@ def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[s
             hovertemplate=f"{who}: %{{x:+.1f}}, above {percent(row['percentile'])} of never-seen patients "
             f"({percent(row['low'])} to {percent(row['high'])})<extra></extra>",
         )
-    figure.add_scatter(
-        x=[None], y=[None], mode="markers", name=who, marker={"color": OTHER, "size": 13, "symbol": "diamond"}
-    )
+    for colour, what in dict.fromkeys((COLOURS.get(arm, OTHER), MEANING.get(arm, "unlearned")) for arm in arms):
+        figure.add_scatter(
+            x=[None],
+            y=[None],
+            mode="markers",
+            name=f"{who}, {what}",
+            marker={"color": colour, "size": 13, "symbol": "diamond"},
+        )
     if RETRAINED in arms:
-        chart_style.level(figure, "where a model that never read them puts them", x=deviations(rows.loc[RETRAINED]))
+        chart_style.level(figure, "as if never read", x=deviations(rows.loc[RETRAINED]))
     figure.update_layout(
         margin=MARGIN,
         height=100 + 48 * len(arms),
@@ -97,7 +103,8 @@ def told_apart(told: dict[str, Any], named: dict[str, str]) -> go.Figure:
         mode="markers",
         showlegend=False,
         marker={"color": [COLOURS.get(one["arm"], OTHER) for one in rows], "size": 14},
-        hovertemplate="%{x:.0%}<extra></extra>",
+        customdata=chart_style.hover_texts(one["odd"] for one in rows),
+        hovertemplate="%{customdata}<extra></extra>",
     )
     chart_style.level(figure, "forgotten: a third", x=1 / 3)
     figure.update_layout(

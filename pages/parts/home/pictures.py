@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 
 from core.evaluation.wording import interval_text
 from core.runs.run import Run
@@ -33,10 +34,16 @@ def named(title: str, run: Run | None, style: str, sentence: str) -> str:
         drawn = "names not measured" if run else "no such model yet"
         return _picture(f'<span class="pic-unknown">{drawn}</span>', title, f"{sentence}{unknown}")
     share, low, high = figures["run"]
-    control = f"; patients it never saw: {share_html(figures['heldout'][0])}" if "heldout" in figures else ""
+    control = f"; {_never_saw(*figures['heldout'])}" if "heldout" in figures else ""
     found = f"In the audit, it wrote the full names of <b>{share_html(share)}</b> of its patients "
     found += f"({html.escape(interval_text(low, high))}{control})."
     return _picture(_people(_of_100(share), style), title, f"{sentence} {found}")
+
+
+def _never_saw(share: float, low: float, high: float) -> str:
+    """The control in brackets, with the ends of its 95 % interval if there is one."""
+    ends = "" if math.isnan(low) or math.isnan(high) else f", {share_html(low)} to {share_html(high)}"
+    return f"patients it never saw: {share_html(share)}{ends}"
 
 
 def _of_100(share: float) -> int:

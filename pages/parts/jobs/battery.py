@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -16,6 +16,7 @@ from pages.parts.jobs import monitor
 from pages.parts.session import instructor, owner
 
 if TYPE_CHECKING:
+    from core.attacks.registry import Attack
     from core.jobs.engine import Job
 
 LABEL = "Run the full audit"
@@ -95,14 +96,26 @@ def _status_text(name: str, run: Run) -> str:
         f"{one.name} ({literal(outcomes[one.name].message, 600)})" for one in left if _failed(outcomes.get(one.name))
     ]
     if len(left) == len(every) and not failed:
-        return f"“{name}” has had only the quick audit. The full audit has {len(every)} attacks and takes some minutes."
+        return (
+            f"“{name}” has had only the quick audit. The full audit has {len(every)} attacks, "
+            f"{len(_on_membership(every))} of them on membership, and takes some minutes."
+        )
     if not left:
         return (
             f"All attacks of the full audit were run on “{name}”, but some figures are missing or were computed by "
             "older code. No attack is run again to compute them."
         )
-    sentence = f"{len(every) - len(left)} of the full audit's {len(every)} attacks were run on “{name}”."
+    scored, ran = _on_membership(every), [one for one in every if one not in left]
+    sentence = (
+        f"{len(ran)} of the full audit's {len(every)} attacks were run on “{name}”, {len(_on_membership(ran))} of the "
+        f"{len(scored)} on membership among them."
+    )
     return sentence + (f" Failed: {'; '.join(failed)}." if failed else "")
+
+
+def _on_membership(attacks: Sequence[Attack]) -> list[Attack]:
+    """Those that score notes: only they are counted where a page says “the strongest of 10 membership attacks”."""
+    return [one for one in attacks if "scores" in one.tables]
 
 
 def _failed(outcome: object) -> bool:

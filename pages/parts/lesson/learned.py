@@ -69,7 +69,8 @@ def chart(found: Sequence[Pairs]) -> go.Figure:
                 "arrayminus": [share.value - share.low for share in shares],
                 "thickness": 2,
             },
-            hovertemplate=f"{name}: %{{x:.0%}}<extra></extra>",
+            customdata=chart_style.hover_texts(share.value for share in shares),
+            hovertemplate=f"{name}: %{{customdata}}<extra></extra>",
         )
     labels = {len(found) - place: question.short for place, question in enumerate(QUESTIONS)}
     figure.update_yaxes(

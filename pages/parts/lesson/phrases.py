@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from core.attacks.membership.decision import in_words
 from core.common.formatting import setting_text
 from core.evaluation import wording
 from pages.parts.lesson.figures import PERPLEXITY, Figures, Value
@@ -40,11 +41,11 @@ def per_patient_text(figures: Figures, epsilon: float) -> str:
     low, high = found.interval.low, found.interval.high
     sure = wording.interval_text(low, high, lambda auc: f"{of * auc:,.0f}")
     if found.attacks > 1:
-        who = f"the strongest of {found.attacks} attacks (“{found.attack}”)"
+        who = f"the strongest of {found.attacks} membership attacks, {in_words(found.attack)},"
         sure = f"{sure}, widened for the choice; one run"
         return f"Given all notes of a patient, {who} is right in {right:,} of {of:,} pairs of patients ({sure})."
-    more = "no other attack was run, and a full audit may find a stronger one"
-    who = f"the loss attack is right in {right:,} of {of:,} pairs of patients ({sure}; one run)"
+    more = "no other membership attack was run, and a full audit may find a stronger one"
+    who = f"{in_words(found.attack)} is right in {right:,} of {of:,} pairs of patients ({sure}; one run)"
     return f"Given all notes of a patient, {who}; {more}."
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pandas as pd
 import plotly.graph_objects as go
 
+from core.evaluation.wording import percent
 from pages.parts.common import chart_style
 
 COLOURS = {"run": chart_style.RISK, "private": chart_style.PRIVATE, "control": chart_style.CONTROL}
-SYMBOLS = {"run": "circle", "private": "diamond", "control": "square-open"}
+SYMBOLS = {"run": "circle", "private": "diamond", "control": "square"}
 MEANING = {"run": "without privacy", "private": "with differential privacy", "control": "control"}
 ROW, NARROW_ROW = 46, 28  # pixels; narrow where there are more rows than FEW, so that the last is not far below
 FEW = 6
@@ -41,7 +42,8 @@ def dots(frame: pd.DataFrame, axis: str, *, shares: bool) -> go.Figure:
                 "arrayminus": (rows["value"] - rows["low"]).fillna(0),
                 "thickness": 2,
             },
-            hovertemplate="%{y}: %{x:.1%}<extra></extra>" if shares else "%{y}: %{x:.3g}<extra></extra>",
+            customdata=chart_style.hover_texts(rows["value"], percent if shares else "{:.3g}".format),
+            hovertemplate="%{y}: %{customdata}<extra></extra>",
         )
     figure.update_yaxes(categoryorder="array", categoryarray=list(frame["what"])[::-1], automargin=True)
     figure.update_xaxes(

@@ -14,6 +14,7 @@ from plotly.subplots import make_subplots
 from core.evaluation.membership.curve import GRID, Ceiling
 from core.evaluation.membership.overlap import Overlap
 from core.evaluation.membership.units import Units
+from core.evaluation.wording import percent_up
 from core.training.accounting.tradeoff import dp_ceiling
 from pages.parts.common import chart_style
 
@@ -67,8 +68,18 @@ def roc(
             name=f"{name}: {attack}",
             mode="lines",
             line={"color": colour, "width": 3, "dash": DASHES[attacks.index(attack) % len(DASHES)], "shape": "hv"},
-            hovertemplate="accuses %{x:.1%} of the others, catches %{y:.1%} of the members"
-            f"<extra>{name}: {attack}</extra>",
+            hoverinfo="skip",
+        )
+        figure.add_scatter(  # invisible, for hovers: the exact curve has thousands of corners
+            x=shown["fpr"],
+            y=shown["tpr"],
+            mode="markers",
+            marker={"color": colour, "opacity": 0},
+            hoverlabel={"bgcolor": colour, "font": {"color": "white"}},  # else as pale as the marker
+            showlegend=False,
+            customdata=chart_style.hover_columns(shown[["fpr", "tpr", "low", "high"]]),
+            hovertemplate="accuses %{customdata[0]} of the others, catches %{customdata[1]} of the members<br>"
+            f"95 % interval %{{customdata[2]}} to %{{customdata[3]}}<extra>{name}: {attack}</extra>",
         )
     grid = GRID[GRID >= SMALLEST_RATE] if log else GRID
     figure.add_scatter(
@@ -80,19 +91,22 @@ def roc(
         line={"color": chart_style.CONTROL, "dash": "dot", "width": 2},
     )
     for (number, name), ceiling in ceilings.items():
+        allowed = dp_ceiling(grid, ceiling.epsilon, ceiling.delta)
         figure.add_scatter(
             x=grid,
-            y=dp_ceiling(grid, ceiling.epsilon, ceiling.delta),
+            y=allowed,
             name=f"{name}: what the guarantee allows",
             mode="lines",
             line={"color": chart_style.BUDGET, "width": 3, "dash": ("dash", "dot")[number % 2]},
-            hovertemplate="with %{x:.1%} accused, no attack may catch more than %{y:.1%}<extra>the guarantee</extra>",
+            customdata=np.column_stack([chart_style.hover_texts(grid), chart_style.hover_texts(allowed, percent_up)]),
+            hovertemplate="with %{customdata[0]} accused, no attack may catch more than %{customdata[1]}"
+            "<extra>the guarantee</extra>",
         )
     kind = "log" if log else "linear"
     ends = [np.log10(SMALLEST_RATE), 0.01] if log else [0.0, 1.005]  # a little more, to keep the tick at 100 %
     figure.update_xaxes(title="others wrongly accused<br>(false-positive rate)", type=kind, range=ends, tickformat="~%")
     figure.update_yaxes(title="members caught<br>(true-positive rate)", type=kind, range=ends, tickformat="~%")
-    figure.update_layout(height=500, legend={"orientation": "h", "y": -0.26, "yanchor": "top"}, **LAYOUT)
+    figure.update_layout(height=430, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}, **LAYOUT)
     return figure
 
 
@@ -113,8 +127,8 @@ def histogram(units: Units, threshold: float) -> go.Figure:
             name=name,
             marker={"color": colour, "line": {"width": 0}},
             opacity=0.6,
-            customdata=counts,
-            hovertemplate=f"%{{customdata}} {name} (%{{y:.1%}}) score about %{{x:.3g}}<extra></extra>",
+            customdata=np.column_stack([counts, chart_style.hover_texts(counts / counts.sum())]),
+            hovertemplate=f"%{{customdata[0]}} {name} (%{{customdata[1]}}) score about %{{x:.3g}}<extra></extra>",
         )
     place, middle = float(np.clip(threshold, edges[0], edges[-1])), (low + high) / 2
     figure.add_vline(

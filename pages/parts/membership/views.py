@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,13 +82,8 @@ def roc_view(choice: Choice) -> None:
     )
     if answer is None:
         return
-    row = first.iloc[(first["fpr"] - ALLOWED).abs().argmin()]
-    guess.show_answer(
-        answer,
-        f"If 10 of 100 others may be accused by mistake, the attack “{attack}” catches {percent(row['tpr'])} of the "
-        f"{sides(choice.level)[0]} ({interval_text(row['low'], row['high'])}) of “{name}”; random guessing would "
-        f"catch {percent(row['fpr'])}.",
-    )
+    same = {of: table for (_, of, by), table in curves.items() if by == attack}
+    guess.show_answer(answer, roc_sentence(same, attack, sides(choice.level)[0]))
     log = (
         choice.knobs.segmented_control("Axes", ["linear", "log"], default="linear", required=True, key="axes") == "log"
     )
@@ -118,6 +113,25 @@ def roc_view(choice: Choice) -> None:
     )
     data_table(rates, name="membership-at-rates", label=CAUGHT)
     how("roc")
+
+
+def roc_sentence(curves: Mapping[str, pd.DataFrame], attack: str, whom: str) -> str:
+    """What one attack catches of each model if ALLOWED of the others may be accused, beside random guessing.
+
+    Args:
+        curves: The bands of the attack (`core.evaluation.membership.curve.curve`) by the model's name.
+        attack: Its name.
+        whom: `members`, or what of theirs is evaluated.
+    """
+    rows = {name: table.iloc[(table["fpr"] - ALLOWED).abs().argmin()] for name, table in curves.items()}
+    caught = [
+        f"{percent(row['tpr'])} ({interval_text(row['low'], row['high'])}) of “{name}”" for name, row in rows.items()
+    ]
+    chance = next(iter(rows.values()))["fpr"]
+    return (
+        f"If 10 of 100 others may be accused by mistake, the attack “{attack}” catches, of the {whom}, "
+        f"{' and '.join(caught)}; random guessing would catch {percent(chance)}."
+    )
 
 
 def _for_a_patient(name: str, ceiling: Ceiling) -> str:

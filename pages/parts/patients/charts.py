@@ -38,10 +38,12 @@ def bars(table: pd.DataFrame, control: pd.DataFrame | None, selected: int | None
             "opacity": [1.0 if selected is None or one == selected else 0.55 for one in kept["bucket"]],
         },
         error_y={"array": kept["high"] - kept["auc"], "arrayminus": kept["auc"] - kept["low"], "thickness": 1.5},
-        customdata=kept[["auc", "members", "heldout", "low", "high", "members_percentile", "heldout_percentile"]],
+        customdata=kept[["auc", "members", "heldout", "low", "high"]].join(
+            chart_style.hover_columns(kept[["members_percentile", "heldout_percentile"]])
+        ),
         hovertemplate="bucket %{x}: AUC %{customdata[0]:.3f} (%{customdata[3]:.3f} to %{customdata[4]:.3f})<br>"
-        "%{customdata[1]} members, %{customdata[2]} held out; mean score percentile %{customdata[5]:.0%} and "
-        "%{customdata[6]:.0%}<extra></extra>",
+        "%{customdata[1]} members, %{customdata[2]} held out; mean score percentile %{customdata[5]} and "
+        "%{customdata[6]}<extra></extra>",
     )
     figure.add_scatter(
         x=kept["bucket"] + 1,
@@ -50,7 +52,8 @@ def bars(table: pd.DataFrame, control: pd.DataFrame | None, selected: int | None
         name=SIDES,
         line={"color": chart_style.OKABE_ITO["sky"], "width": 2},
         marker={"size": 8},
-        hovertemplate="held-out patients in bucket %{x}: mean score percentile %{y:.0%}<extra></extra>",
+        customdata=chart_style.hover_texts(kept["heldout_percentile"]),
+        hovertemplate="held-out patients in bucket %{x}: mean score percentile %{customdata}<extra></extra>",
     )
     if control is not None:
         shown = control[control["kept"]]
@@ -82,8 +85,8 @@ def lines(tables: Mapping[str, pd.DataFrame], colours: Mapping[str, str]) -> go.
             name=name,
             line={"color": colour, "width": 2, "dash": "dot" if name in others and number >= len(COLOURS) else "solid"},
             marker={"size": 9, "symbol": symbol},
-            customdata=kept[["bucket", "low", "high"]],
-            hovertemplate="rarer than %{x:.0%}: AUC %{y:.3f} (%{customdata[1]:.3f} to %{customdata[2]:.3f})"
+            customdata=kept[["bucket", "low", "high"]].assign(rarer=chart_style.hover_texts(kept["rarer_than"])),
+            hovertemplate="rarer than %{customdata[3]}: AUC %{y:.3f} (%{customdata[1]:.3f} to %{customdata[2]:.3f})"
             f"<extra>{name}</extra>",
         )
     figure.update_xaxes(

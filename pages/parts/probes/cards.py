@@ -96,10 +96,15 @@ def _diseases(run: Run) -> None:
             "rank": range(1, len(ranked) + 1),
             "disease": ranked["target"].map(wording).to_numpy(),
             "patient has it": ranked["label"].to_numpy(),
-            "perplexity": (-ranked["score"]).map(math.exp).to_numpy(),
+            "perplexity": (-ranked["score"]).map(_perplexity).to_numpy(),
         }
     )
     st.dataframe(table.head(SHOWN), hide_index=True, alt="The likeliest diseases after this patient's name")
+
+
+def _perplexity(loss: float) -> float:
+    """Perplexity of a loss in nats, rounded to three digits."""
+    return float(f"{math.exp(loss):.3g}")
 
 
 def _key(run: Run) -> tuple[str, float]:
@@ -126,7 +131,7 @@ def _names(folder: str, finished: float, _run: Run) -> pd.DataFrame:
         {
             "name": rows["target"].str.title(),
             "whose": rows["split"].map(whose).fillna("nobody's"),
-            "model − public (nats per token)": rows["score"],
+            "model − public (nats per token)": rows["score"].round(2),
         }
     ).head(100)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pandas as pd
@@ -10,6 +11,7 @@ import plotly.graph_objects as go
 
 from core.attacks.probes import cosine, fill_in, generated, half_name, mlp, name_seen, per_condition
 from core.evaluation.probes import tables as measures
+from core.evaluation.wording import percent
 from pages.parts.common import chart_style
 
 ROW_HEIGHT, MARGIN = 38, 110  # pixels
@@ -92,6 +94,13 @@ PICTURES: dict[str, tuple[str, str, list[Line]]] = {  # probe → measure, axis,
 }
 
 
+NUMBERS: dict[str, Callable[[float], str]] = {  # as many digits as the intervals allow
+    measures.AUC: "{:.2f}".format,
+    measures.DIFFERENCE: "{:.3f}".format,
+    measures.TOP100: percent,
+}
+
+
 def picture(figures: pd.DataFrame, probe: str) -> go.Figure:
     """Markers with 95 % whiskers, from the top; grey ones are controls, the dotted line is random guessing."""
     measure, axis, lines = PICTURES[probe]
@@ -100,7 +109,7 @@ def picture(figures: pd.DataFrame, probe: str) -> go.Figure:
     )
     keys = [(line, (line.method, line.model, line.split, line.bin)) for line in lines]
     drawn = [(line, rows.loc[key]) for line, key in keys if key in rows.index]
-    figure = go.Figure()
+    figure, number = go.Figure(), NUMBERS[measure]
     for line, row in drawn:
         figure.add_scatter(
             x=[row["value"]],
@@ -119,7 +128,7 @@ def picture(figures: pd.DataFrame, probe: str) -> go.Figure:
                 "arrayminus": [row["value"] - row["low"]],
                 "thickness": 2,
             },
-            hovertemplate=f"{line.label}: %{{x:.3f}}<br>95 %: {row['low']:.3f} to {row['high']:.3f}"
+            hovertemplate=f"{line.label}: {number(row['value'])}<br>95 %: {number(row['low'])} to {number(row['high'])}"
             f"<br>n = {row['n']:,} {row['note']}<extra></extra>",
             showlegend=False,
         )

@@ -10,7 +10,7 @@ import streamlit as st
 from core.common.versions import versions_text
 from core.evaluation.wording import at_most_text, guaranteed_text
 from pages.parts.common.data_table import csv_button
-from pages.parts.common.phi_text import literal
+from pages.parts.common.phi_text import coded, literal
 from pages.parts.session import owner
 
 if TYPE_CHECKING:
@@ -55,7 +55,10 @@ def show(made: Report) -> None:
                 csv_button(frame, name=f"report-{name}")
     _notes_instead(made)
     with st.expander("Limits, commands and versions"):
-        st.markdown("\n".join(f"- {sentence}" for sentence in (*made.facts["limits"], *made.facts["not_attacked"])))
+        from core.evaluation.report.commands import parts_of_sentence  # imports scipy
+
+        lines = (*made.facts["limits"], *made.facts["not_attacked"])
+        st.markdown("\n".join(f"- {coded(parts_of_sentence(line))}" for line in lines))
         st.code("\n".join(made.facts["commands"]), language=None, wrap_lines=True)
         _versions(made)
 

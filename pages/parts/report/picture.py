@@ -83,7 +83,7 @@ def dots(rows: pd.DataFrame) -> go.Figure:
     for name, colour, symbol, part, prefix, shift in (
         ("without privacy", chart_style.RISK, "circle", rows[~private], "", 0.0),
         ("with differential privacy", chart_style.PRIVATE, "diamond", rows[private], "", 0.0),
-        ("control: patients it never saw", chart_style.CONTROL, "square-open", rows, "heldout_", BELOW),
+        ("control: patients it never saw", chart_style.CONTROL, "square", rows, "heldout_", BELOW),
     ):
         if part.empty:
             continue
@@ -96,8 +96,10 @@ def dots(rows: pd.DataFrame) -> go.Figure:
             cliponaxis=False,
             marker={"color": colour, "symbol": symbol, "size": 13},
             error_x={"array": high - value, "arrayminus": value - low, "thickness": 2},
-            customdata=pd.DataFrame({"name": part["name"], "low": low, "high": high}),
-            hovertemplate="%{customdata[0]}: %{x:.1%}<br>95 % interval %{customdata[1]:.1%} to %{customdata[2]:.1%}"
+            customdata=chart_style.hover_columns(pd.DataFrame({"value": value, "low": low, "high": high})).assign(
+                name=part["name"]
+            ),
+            hovertemplate="%{customdata[3]}: %{customdata[0]}<br>95 % interval %{customdata[1]} to %{customdata[2]}"
             f"<extra>{name}</extra>",
         )
     figure.update_yaxes(

@@ -14,7 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 from core.runs.run import Run
 from pages.parts.access import viewer
 from pages.parts.common import chart_style, shell
-from pages.parts.common.phi_text import literal
+from pages.parts.common.phi_text import coded, literal
 from pages.parts.pickers import run_picker
 from pages.parts.report import annex, decision_form, picture
 from pages.parts.session import classroom, owner, resources
@@ -207,12 +207,14 @@ def _picture(made: Report) -> None:
 
 def _glance(first: Report) -> None:
     """The report's first page: ten facts, conditions of release, and open questions. The verdict is on top."""
+    from core.evaluation.report.commands import parts_of_sentence  # imports scipy
+
     st.header(literal(first.facts["subject"]["name"], 200))
     facts = [(f"**{one['question']}**", literal(one["answer"], 2_000)) for one in first.facts["glance"]]
     st.table(pd.DataFrame(facts, columns=["question", "fact"]), border="horizontal", hide_index=True)
     for title, lines in (("Conditions of release", first.facts["conditions"]), ("Open questions", first.facts["open"])):
         with st.expander(title):
-            st.markdown("\n".join(f"- {literal(line, 2_000)}" for line in lines))
+            st.markdown("\n".join(f"- {coded(parts_of_sentence(line))}" for line in lines))
 
 
 def _downloads(whole: Callable[[], tuple[Report, str]]) -> None:
@@ -241,14 +243,15 @@ def _zipped(made: Report, page: str) -> bytes:
 
 def _next_steps(made: Report) -> None:
     """The decision's limits, what is recommended, and what was released so far."""
-    from core.evaluation.report.what_follows import limits_sentence  # imports scipy
+    from core.evaluation.report.commands import parts_of_sentence  # imports scipy
+    from core.evaluation.report.what_follows import limits_sentence
 
     if len(accepted := made.tables["accepted_limits"]):
         st.markdown(f":material/how_to_vote: {literal(limits_sentence(accepted.to_dict('records')), 2_000)}")
     for line in made.facts["accepted_limits"]:
         st.markdown(f":material/rule: Accepted limit: {literal(line, 2_000)}.")
     for sentence in made.facts["recommendation"]["sentences"]:
-        st.markdown(f":material/balance: {literal(sentence, 2_000)}")
+        st.markdown(f":material/balance: {coded(parts_of_sentence(sentence))}")
     if not len(made.tables["recommendation"]):
         shell.link("tradeoff", "Set limits and get a recommendation", icon=":material/balance:")
     for sentence in made.facts["promised"]["sentences"]:

@@ -39,6 +39,8 @@ def lengths(step: StepGradients, norm: float, chosen: np.ndarray, one: int, unit
     figure.add_bar(
         y=step.norms[order] - kept, name="cut off", marker={"color": CUT, "opacity": 0.45, "line": {"width": 0}}, **bars
     )
+    if one in order:
+        figure.add_bar(x=[None], y=[None], name=f"kept of the chosen {unit}", marker={"color": ONE})
     chart_style.level(figure, f"C = {norm:.3g}", y=norm, dash="dash")
     figure.update_layout(**LAYOUT, barmode="stack", bargap=0.15, height=180)
     figure.update_layout(legend={"x": 1, "xanchor": "right", "y": 1, "yanchor": "top"})  # where the bars are short
@@ -68,6 +70,7 @@ def plane(step: StepGradients, norm: float, sigma: float, chosen: np.ndarray, se
     )
     figure.update_traces(hovertemplate="%{x:.2f}, %{y:.2f}<extra></extra>")
     figure.update_layout(**LAYOUT, height=290)
+    figure.update_layout(legend={"itemsizing": "constant"})  # the points of the noise are too small for a legend
     figure.update_xaxes(title="first principal direction", zeroline=True)
     figure.update_yaxes(title="second", zeroline=True, scaleanchor="x", scaleratio=1)
     return figure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,7 +71,7 @@ def linked_pair(
     axis = EpsilonAxis(points["epsilon"].tolist())
     figure = make_subplots(rows=2, shared_xaxes=True, vertical_spacing=0.06, row_heights=[0.5, 0.5])
     for row, (metric, drawn), colour in ((1, useful, chart_style.UTILITY), (2, risk, chart_style.RISK)):
-        number = drawn.figure.number.hover
+        number = drawn.figure.number.text
         _curve(figure, axis, points, metric, row=row, colour=colour, name=drawn.label, number=number)
         _control(figure, axis, *_controls(points, metric, drawn), row=row, number=number)
         _level(figure, points, metric, row=row, name="public base model", shown=row == 1)
@@ -106,7 +106,7 @@ def _curve(
     row: int,
     colour: str,
     name: str,
-    number: str,
+    number: Callable[[float], str],
 ) -> None:
     """Band and line over finite ε, and ∞ apart: no line joins them, because nothing is known between them.
 
@@ -130,12 +130,13 @@ def _curve(
             mode="lines+markers",
             line={"color": colour, "width": 3},
             marker={"size": 10},
+            cliponaxis=False,
             error_y=_whiskers(part, colour),
-            customdata=part[["epsilon", "low", "high", "seeds"]].assign(
-                epsilon=part["epsilon"].map(epsilon_key), told=part["epsilon"].map(setting_text)
-            ),
-            hovertemplate=f"ε = %{{customdata[4]}}: %{{y{number}}}<br>95 % interval %{{customdata[1]{number}}} to "
-            f"%{{customdata[2]{number}}}, seeds: %{{customdata[3]}}<extra>{name}</extra>",
+            customdata=chart_style.hover_columns(part[["value", "low", "high"]], number).assign(
+                seeds=part["seeds"], key=part["epsilon"].map(epsilon_key), told=part["epsilon"].map(setting_text)
+            )[["key", "told", "value", "low", "high", "seeds"]],
+            hovertemplate="ε = %{customdata[1]}: %{customdata[2]}<br>95 % interval %{customdata[3]} to "
+            f"%{{customdata[4]}}, seeds: %{{customdata[5]}}<extra>{name}</extra>",
             row=row,
             col=1,
         )
@@ -186,7 +187,9 @@ def _controls(points: pd.DataFrame, metric: str, drawn: Drawn) -> tuple[pd.DataF
     return _of(points, chance, "run"), registry.figure(chance).label if chance else ""
 
 
-def _control(figure: go.Figure, axis: EpsilonAxis, rows: pd.DataFrame, whose: str, *, row: int, number: str) -> None:
+def _control(
+    figure: go.Figure, axis: EpsilonAxis, rows: pd.DataFrame, whose: str, *, row: int, number: Callable[[float], str]
+) -> None:
     name = f"control: {whose}"
     for part, shown in ((rows[~rows["epsilon"].map(math.isinf)], True), (rows[rows["epsilon"].map(math.isinf)], False)):
         if part.empty:
@@ -200,10 +203,13 @@ def _control(figure: go.Figure, axis: EpsilonAxis, rows: pd.DataFrame, whose: st
             mode="lines+markers",
             line={"color": chart_style.CONTROL, "dash": "dash", "width": 2},
             marker={"size": 8, "symbol": "square"},
+            cliponaxis=False,
             error_y=_whiskers(part, chart_style.CONTROL),
-            customdata=part[["low", "high"]],
-            hovertemplate=f"%{{y{number}}}, 95 % interval %{{customdata[0]{number}}} to %{{customdata[1]{number}}}"
-            f"<extra>{name}</extra>",
+            text=[  # no `customdata`: a click on a control does not move the slider
+                f"{value}, 95 % interval {low} to {high}"
+                for value, low, high in chart_style.hover_columns(part[["value", "low", "high"]], number).to_numpy()
+            ],
+            hovertemplate=f"%{{text}}<extra>{name}</extra>",
             row=row,
             col=1,
         )
@@ -275,6 +281,7 @@ def _here(figure: go.Figure, x: float, estimate: Estimate | None, *, row: int, c
         mode="markers",
         showlegend=False,
         hoverinfo="skip",
+        cliponaxis=False,
         marker={"size": 20, "color": fill, "line": {"color": chart_style.OKABE_ITO["orange"], "width": 4}},
         row=row,
         col=1,
@@ -317,7 +324,7 @@ def _scale(points: pd.DataFrame, metric: str, drawn: Drawn) -> dict[str, Any]:
         return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:,g}" for tick in ticks]}
     top = max([drawn.chart.ceiling, *shown["high"].dropna(), *shown["value"].dropna()])
     bottom = min([drawn.chart.floor, *shown["low"].dropna()])
-    room = 0.03 * (top - bottom)  # for whole markers; no tick lies beyond what is possible
+    room = 0.08 * (top - bottom)  # for markers at the ends; no tick lies beyond what is possible
     upper = min(1.05 * top, drawn.figure.range[1] + room)
     return {"range": [bottom - room, upper], "tickformat": drawn.figure.number.tick}
 

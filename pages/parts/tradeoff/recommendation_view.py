@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
+from typing import Any
+
 import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from core.attacks.membership.decision import in_words
 from core.evaluation import registry
 from core.evaluation.figures.limited import UTILITY
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.sweep import advice
 from core.evaluation.sweep import limits as lim
 from core.evaluation.sweep.limit_measures import costs, measures
-from core.evaluation.sweep.recommendation import Recommendation, attack_text, epsilon_name
+from core.evaluation.sweep.recommendation import Recommendation, epsilon_name, fails_by_smaller
 from core.evaluation.sweep.sweeps import Sweep, sweeps_of
 from core.runs.run import RunBroken, RunNotFound
 from pages.parts.common import shell
@@ -133,11 +137,12 @@ def show(sweep: Sweep) -> None:
         hide_index=True,
         width="stretch",
         alt="Every ε against every limit",
-        column_config={"ε": st.column_config.TextColumn(width=130)},
+        column_config={name: st.column_config.Column(width=width) for name, width in WIDTHS.items()},
     )
     st.caption(
-        "Means over seeds with their 95\u00a0% intervals. Where only some of the seeds had a full audit, the figure is "
-        "theirs alone. Cost is measured on the machine that trained the run."
+        "Means over seeds with their 95\u00a0% intervals. Where only some of the seeds had a full audit (“1 of 3”), a "
+        f"figure of membership is theirs alone. {_attacks_caption(found.table)}Time is measured on the machine that "
+        "trained the run."
     )
     with st.container(horizontal=True):
         shell.link("report", "Add it to a report", icon=":material/description:")
@@ -160,25 +165,49 @@ def _verdict(found: Recommendation) -> str:
 
 
 def _wide(table: pd.DataFrame, spent: pd.DataFrame) -> pd.DataFrame:
-    """One row per ε, one column per measure: the figure with its interval, and a mark; then the cost of a training."""
-    rows, cost = [], spent.groupby(["unit", "epsilon"])[["tokens", "seconds"]].mean()
+    """One row per ε, one column per measure: the figure with its interval, and a mark; then attack, seeds and time."""
+    rows, cost = [], spent.groupby(["unit", "epsilon"])["seconds"].mean()
     for (unit, epsilon), same in table.groupby(["unit", "epsilon"], sort=False):
         seeds = int(same["seeds"].max())
-        row = {"ε": epsilon_name(unit, epsilon), "seeds": seeds, "all met": bool(same["met"].all())}
+        attacked = same[same["attack"] != ""]
+        of = (
+            f"{seeds}"
+            if attacked.empty or attacked["seeds"].min() == seeds
+            else f"{attacked['seeds'].min()} of {seeds}"
+        )
+        row = {"ε": epsilon_name(unit, epsilon), "seeds": of, "all met": bool(same["met"].all())}
         for one in same.to_dict("records"):
             value, low, high = (registry.measure_text(one["measure"], one[end]) for end in ("value", "low", "high"))
-            by = f"; {attack_text(one)}" if one["attack"] else ""
-            by += f"; {one['seeds']} of {seeds} seeds" if one["seeds"] < seeds else ""
-            told = f"{'✓' if one['met'] else '✗'} {value} ({low} to {high}{by})"
-            row[registry.measure_name(one["measure"])] = told
+            row[registry.measure_name(one["measure"])] = f"{'✓' if one['met'] else '✗'} {value} ({low} to {high})"
+        if len(attacked):
+            row["attack"] = "; ".join(dict.fromkeys(map(_attack, attacked.to_dict("records"))))
         if (unit, epsilon) in cost.index:
-            took = cost.loc[(unit, epsilon)]
-            row["training"] = f"{took['seconds'] / 60:.1f} min, {took['tokens'] / 1e6:.2f} M tokens"
+            row["time"] = f"{cost.loc[(unit, epsilon)] / 60:.1f} min"
         rows.append(row)
     wide = pd.DataFrame(rows)
-    last = ("training", "seeds", "all met")
+    last = ("attack", "seeds", "time", "all met")
     return wide[[*(name for name in wide if name not in last), *(name for name in last if name in wide)]]
 
+
+def _attack(row: Mapping[Hashable, Any]) -> str:
+    """The membership attack of a cell, by its name in tables: `rmia, of 10`; `loss only`; `loss only*`."""
+    if row["attacks"] > 1:
+        return f"{row['attack']}, of {row['attacks']}"
+    return f"{row['attack']} only{'*' if fails_by_smaller(row) else ''}"
+
+
+def _attacks_caption(table: pd.DataFrame) -> str:
+    """What the column of attacks means, with a space after it; empty if no attack was chosen for any figure."""
+    rows = table[table["attack"] != ""]
+    if rows.empty:
+        return ""
+    told = f"Attack: the strongest that was run, and of how many: {', '.join(map(in_words, rows['attack'].unique()))}. "
+    if not any(fails_by_smaller(row) for row in rows.to_dict("records")):
+        return told
+    return f"{told}*\u00a0The loss attack alone would pass, but a smaller ε fails under a full audit. "
+
+
+WIDTHS = {"ε": 125, "attack": 165, "seeds": 60, "time": 80, "all met": 70}  # pixels: all columns fit on 1280
 
 HOW = """
 - *Gain kept* (usefulness): (ln pp_base − ln pp) / (ln pp_base − ln pp_∞), pp the perplexity on held-out patients' notes

@@ -85,8 +85,8 @@ def _measures(figures: pd.DataFrame) -> list[tuple[str, str]]:
     names = (NAMES, "texts with a full name") if NAMES in there else (NAMED_PATIENTS, "patients by full name")
     wanted = [
         names,
-        (AUC, "AUC, note"),
-        (PATIENT_AUC, "AUC, patient"),
+        (AUC, "AUC of the loss attack, by note"),
+        (PATIENT_AUC, "AUC of the loss attack, by patient"),
         (exposure, f"canaries, bits ({_copies(exposure)} copies)" if exposure else ""),
         (BITS, "bits per character"),
     ]

@@ -78,8 +78,12 @@ def test_without_a_full_audit_the_loss_attacks_guesses_are_counted():
 
 def test_the_sentence_says_what_it_was_chosen_from():
     told = best_attack_sentence(BestAttack("rmia", 0.75, 0.7, 0.804, 40, attacks=2, trainings=3, attempts=4), "note")
-    assert "“rmia” got 75 right (95\u00a0% interval 70 to 80; 50 by tossing a coin; evaluated on 40 notes)" in told
-    assert "the best of 4 attempts (2 attacks, 3 training runs, not all on each); the interval is corrected" in told
+    assert "the likelihood ratio to several reference models (RMIA) got 75 right" in told
+    assert "75 right (95\u00a0% interval 70 to 80; 50 by tossing a coin; evaluated on 40 notes)" in told
+    assert (
+        "the best of 4 attempts (2 membership attacks, 3 training runs, not all on each); the interval is corrected"
+        in told
+    )
     alone = best_attack_sentence(BestAttack("loss", 0.9999, 0.999, 1.0, 9, 1, 1, 1), "patient")
     assert "Of 100 guesses" not in alone and "9,999 right" in alone, "not all of them by rounding"
-    assert alone.endswith("It is the only attack that was run.")
+    assert alone.endswith("It is the only membership attack that was run.")

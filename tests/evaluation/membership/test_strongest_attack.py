@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from core.attacks.battery import REGISTRY
+from core.attacks.membership.decision import IN_WORDS, in_words
 from core.evaluation.membership.strongest_attack import (
     MEASURES,
     Strongest,
@@ -127,7 +129,12 @@ def test_runs_that_judge_the_same_patients_share_their_resamples(monkeypatch):
 
 def test_it_says_what_was_tried():
     many = strongest_sentence(Strongest("rmia", Interval(0.97, 0.95, 0.99), 10, 430))
-    assert "strongest of 10 attacks" in many and "“rmia”" in many and "97" in many and "0.95 to 0.99" in many
+    assert (
+        "strongest of 10 membership attacks" in many
+        and "reference models (RMIA), picks" in many
+        and "97" in many
+        and "0.95 to 0.99" in many
+    )
     alone = strongest_sentence(Strongest("loss", Interval(0.52, 0.46, 0.58), 1, 430))
     assert "the loss attack picks" in alone and "a full audit may find a stronger one" in alone
     assert "evaluated on 430 patients" in many, "an AUC of 1 from 15 patients says less than one from 430"
@@ -149,3 +156,13 @@ def test_the_full_audit_goes_before_the_quick_one(smoke_workspace, smoke_specs):
             return scores("rmia", [1.0, 0.0], [True, False])
 
     assert set(scores_of(run, Audit())["attack"]) == {"rmia"}
+
+
+def test_a_sentence_names_every_membership_attack_in_words():
+    """In brackets stands the name that tables have, so that it can be found there; “the loss attack” is its own."""
+    scoring = {name for name, attack in REGISTRY.items() if "scores" in attack.tables}
+    assert scoring == set(IN_WORDS)
+    for name, words in IN_WORDS.items():
+        named = words.replace("\u00a0", " ").lower()
+        assert named.endswith(f"({name})") or named == f"the {name} attack"
+    assert in_words("of tomorrow") == "the attack “of tomorrow”"

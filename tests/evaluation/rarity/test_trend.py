@@ -169,7 +169,7 @@ def test_holm_by_hand():
 
 def test_every_figure_says_its_direction():
     more = replace(ONE, corrected=0.03, tested=4)
-    assert headline("zlib", more) == "Rarer patients leak more under “zlib”."
+    assert headline("zlib", more) == "Rarer patients leak more under the loss relative to the compressed size (zlib)."
     assert "leak less" in headline("zlib", replace(more, slope=Interval(-0.2, -0.3, -0.1)))
     assert "the data do not show" in headline("zlib", replace(more, corrected=0.2))
     told = figures_sentence(more)

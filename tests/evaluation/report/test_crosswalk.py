@@ -342,7 +342,10 @@ def test_tables_of_a_full_audit_answer_what_a_quick_one_leaves_open(made, worksp
     assert "32\u00a0% of held-out notes" in direct.text
     assert "1 of 3 identity probes" in found[("nist_ai_100_2", "Attribute inference (no number; beside 032)")].text
     rare = found[("hipaa_expert_determination", "Distinguishability: does it set one person apart?")]
-    assert (rare.status, rare.link) == ("open", f"rarity-{run.id}-loss") and "leak more? No (“loss”)" in rare.text
+    assert (rare.status, rare.link) == (
+        "open",
+        f"rarity-{run.id}-loss",
+    ) and "leak more? No, by the loss attack." in rare.text
 
 
 def test_the_public_base_model_has_no_patients(made):

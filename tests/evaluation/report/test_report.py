@@ -130,6 +130,7 @@ def test_the_page_runs_no_script_fetches_nothing_and_escapes_all(report):
             "svg",
             "line",
             "circle",
+            "code",
             "a",
             "text",
             "polyline",

@@ -7,7 +7,8 @@ import typer
 from typer.testing import CliRunner
 
 from core.cli import training
-from core.evaluation.report.commands import command, commands
+from core.evaluation.report import html
+from core.evaluation.report.commands import audit_command, command, commands, parts_of_sentence, prove_command
 from core.spec import (
     CORPUS_PRESETS,
     AuditSpec,
@@ -102,3 +103,16 @@ def test_what_the_command_line_cannot_say_is_made_from_the_spec():
     assert "spec.json" in command(RunSpec(model=ModelSpec(kind="bert"), training=usual))
     assert command(odd.base_spec()).startswith("#")
     assert len(commands([odd, odd])) == 1
+
+
+def test_commands_within_sentences_are_set_as_code_and_nothing_else_is():
+    audit, prove = audit_command("gpt2-0a31e8681aba"), prove_command("gpt2-0a31e8681aba", seed=3)
+    assert parts_of_sentence(f"Other attacks: {audit}") == [("Other attacks: ", False), (audit, True)]
+    assert parts_of_sentence(f"{prove} sees every step.") == [(prove, True), (" sees every step.", False)]
+    told = [("Train it again with ", False), ("--secret-noise", True), (", audit it.", False)]
+    assert parts_of_sentence("Train it again with --secret-noise, audit it.") == told
+    assert parts_of_sentence("Train it again with `--secret-noise`, audit it.") == told, "the ticks are not shown"
+    plain = "A sentence -- with dashes, a well-known word and python."
+    assert parts_of_sentence(plain) == [(plain, False)]
+    macro = html._templates.get_template("macros.html.j2").module.coded
+    assert macro(f"<b> {audit}.") == f"&lt;b&gt; <code>{audit}</code>."

@@ -39,7 +39,10 @@ def test_the_private_run_claims_nothing_and_the_plain_one_is_at_its_ceiling(foun
     assert rows.loc[(PLAIN, "loss"), "heldout_rho"] == pytest.approx(-0.28, abs=0.01), (
         "rarer ones are harder to predict"
     )
-    assert said[PLAIN][0].startswith("Ceiling: “ratio base”") and "the data do not show" in said[PRIVATE][0]
+    assert (
+        said[PLAIN][0].startswith("Ceiling: the likelihood ratio to the public model (ratio base)")
+        and "the data do not show" in said[PRIVATE][0]
+    )
 
 
 def test_every_bucket_has_twenty_held_out_patients_and_its_control(found):

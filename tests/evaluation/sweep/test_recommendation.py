@@ -127,7 +127,7 @@ def test_a_full_audit_is_not_averaged_with_the_loss_attack_alone():
     assert chosen.epsilon is None, "the mean of both, 0.60 (0.54 to 0.66), would have passed"
     wider = recommend(mixed, Limits({"auc_strongest": 0.8}, 0.2))
     assert wider.run_id == "run-8-0", "the run that faced the full audit"
-    assert "strongest of 10 attacks" in wider.sentences[1] and "“rmia”" in wider.sentences[1]
+    assert "strongest of 10 membership attacks" in wider.sentences[1] and "(RMIA)" in wider.sentences[1]
 
 
 def test_no_larger_epsilon_passes_for_having_been_attacked_less():
@@ -139,7 +139,9 @@ def test_no_larger_epsilon_passes_for_having_been_attacked_less():
     assert met.to_dict() == {2.0: True, 8.0: False, 10.0: False}
     assert chosen.epsilon == 2.0 and "Only the loss attack" in chosen.sentences[1]
     ten = chosen.table[(chosen.table["epsilon"] == 10.0) & (chosen.table["measure"] == "auc_strongest")].iloc[0]
-    assert attack_text(ten) == "loss alone; a smaller ε fails under a full audit", "0.54 is below 0.6 and does not pass"
+    assert attack_text(ten) == "the loss attack alone; a smaller ε fails under a full audit", (
+        "0.54 is below 0.6 and does not pass"
+    )
     assert recommend(sweep, Limits({"auc_strongest": 0.7}, 0.2)).table["met"].all()
 
 

@@ -14,7 +14,7 @@ from core.evaluation.memorisation.canaries import BLIND, exposure_by_copies, rac
 from core.evaluation.memorisation.risk import CALIBRATED, OLD, SCORE, WEIGHTS
 from core.runs.store import Workspace
 from pages.parts.canaries import sentences
-from pages.parts.canaries.charts import bounds, exposure
+from pages.parts.canaries.charts import bounds, exposure, risk
 from pages.parts.canaries.generated_text import predictor_rows, ranked_sentence
 from pages.parts.canaries.methods import HOW
 from pages.parts.canaries.views import VIEWS, without
@@ -54,6 +54,13 @@ def test_a_guess_is_told_back_beside_the_answer(data):
 def test_another_model_is_another_question(data, smoke_specs, view):
     app = opened(view=view, left=smoke_specs["plain"].run_id, right=smoke_specs["plain"].run_id, guess="1")
     assert_asks_again(app, smoke_specs["dp"].run_id)
+
+
+def test_the_bars_of_the_risk_score_say_what_was_counted():
+    parts = [(version, part, 1.0, 0.5, 0.4, 0.6) for version in (OLD, CALIBRATED) for part in (*WEIGHTS, SCORE)]
+    table = pd.DataFrame(parts, columns=["version", "part", "weight", "value", "low", "high"])
+    labels = list(risk({"a": table}).data[0].y)
+    assert labels == ["a<br>as published,<br>without controls", "a<br>calibrated:<br>controls subtracted"]
 
 
 def test_risk_scores_of_different_parts_are_not_compared(audited, monkeypatch, smoke_specs):

@@ -66,4 +66,4 @@ def test_the_chart_shows_the_mean_of_draws_and_their_range():
     table = pd.DataFrame(rows, columns=["epsilon", "draw", "kept", "names"]).assign(arm="run")
     (trace,) = names_chart(table, "names").data
     assert list(trace.x) == ["1", "no noise"] and list(trace.y) == pytest.approx([0.2, 0.8])
-    assert list(trace.error_y.array) == pytest.approx([0.1, 0.0]) and list(trace.customdata) == [12, 90]
+    assert list(trace.error_y.array) == pytest.approx([0.1, 0.0]) and [row[0] for row in trace.customdata] == [12, 90]

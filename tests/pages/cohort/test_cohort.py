@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from functools import partial
@@ -29,6 +30,12 @@ def cohort(monkeypatch, tmp_path):
 
 def notes_html(app: AppTest) -> list[str]:
     return [element.value for element in app.html if 'class="phi-text"' in element.value]
+
+
+def key_of(app: AppTest) -> list[str]:
+    """The kinds of mark that the legend above the notes explains."""
+    (legend,) = [element.value for element in app.html if 'class="phi-legend"' in element.value]
+    return re.findall("<b>([a-z]+)</b>", legend)
 
 
 def test_it_opens_on_the_hospital_that_the_pages_open_with(cohort):
@@ -67,8 +74,10 @@ def test_filters_narrow_what_is_shown(cohort):
 def test_entities_are_marked_on_demand(cohort):
     app = cohort(cohort="tiny")
     assert "phi-entity" not in "".join(notes_html(app))
+    assert key_of(app) == ["direct", "health", "physical"]
     app.toggle(key="entities").set_value(True).run()
     assert "phi-entity" in "".join(notes_html(app))
+    assert key_of(app) == ["direct", "health", "physical", "entity"], "every colour has a key"
 
 
 @pytest.mark.parametrize("view", ["Fields", "Codes", "Lengths"])

@@ -13,7 +13,7 @@ import pytest
 from core.common.formatting import REPRODUCIBLE
 from core.evaluation.defences.side_by_side import lineup, measured, settings
 from core.evaluation.sweep.sweeps import sweeps_of
-from core.evaluation.wording import percent, perplexity_text
+from core.evaluation.wording import interval_text, percent, perplexity_text
 from core.jobs.engine import Engine
 from core.jobs.work import Job
 from core.phi.detector.engine import RULES, rules, shapes
@@ -75,11 +75,11 @@ def test_it_opens_after_the_page_trade_off_has_kept_its_epsilon(data):
     assert not app.exception and slider.KEY not in [one.key for one in app.select_slider]
 
 
-@pytest.mark.parametrize("risk", ["any identifier", "attempts with a leak", "membership (AUC)"])
+@pytest.mark.parametrize("risk", ["any identifier", "attempts with a leak", "AUC of the loss attack"])
 def test_every_risk_can_be_drawn(data, risk):
     app = opened(risk=risk)
     assert f"Risk: {risk}" in app.dataframe[0].value.columns
-    if risk == "membership (AUC)":
+    if risk == "AUC of the loss attack":
         assert "reads probabilities, not text" in said(app)
 
 
@@ -120,9 +120,19 @@ def test_the_answer_is_the_most_useful_of_those_within_their_control(data):
     table.loc[names, ["low", "control_high"]] = [0.0, 0.1]
     table.loc[names & (table["defence"] == "dp-note"), "perplexity"] = 2.0
     table.loc[names & (table["defence"] == "dp-filter"), "perplexity"] = 2.1
-    assert "**DP per note, ε = 8**" in sentences.answer(table)
+    best = table[names & (table["defence"] == "dp-note")].iloc[0]
+    interval = interval_text(best["low"], best["high"])
+    assert f"**DP per note, ε = 8**, full names of {percent(best['value'])} of patients ({interval}) at" in (
+        sentences.answer(table)
+    )
     table.loc[names, "low"] = 0.2
     assert sentences.answer(table).startswith("None")
+
+
+@pytest.mark.parametrize(("metric", "ends"), [("auc_loss", "0.70 to 0.80"), ("exposure:8", "0.7 to 0.8")])
+def test_each_result_has_its_interval(metric, ends):
+    row = {"defence": "dp-note", "seeds": 1, "value": 0.75, "low": 0.7, "high": 0.8, "control": math.nan}
+    assert f"95\u00a0% interval {ends}" in sentences.found(pd.Series(row), metric)
 
 
 def test_names_that_nobody_could_look_for_are_not_measured():

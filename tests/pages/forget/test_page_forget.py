@@ -178,6 +178,9 @@ def test_the_picture_has_a_row_for_each_model_and_the_patient_at_their_place():
     figure = charts.places(notes, table(public=0.0, original=2.0, retrained=1.5), "P1", NAMED)
     diamonds = [trace for trace in figure.data if trace.marker.symbol == "diamond" and trace.x[0] is not None]
     assert [trace.x[0] for trace in diamonds] == [1.0, 2.0]  # from the bottom: retrained, as trained
+    named = {trace.marker.color: trace.name for trace in figure.data if trace.marker.symbol == "diamond"}
+    for trace in diamonds:
+        assert "P1, " in named[trace.marker.color], "the legend has the colour of every diamond"
     assert list(figure.layout.yaxis.ticktext) == ["trained again<br>without them: 50\u00a0%", "as trained: 50\u00a0%"]
 
 

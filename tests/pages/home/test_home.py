@@ -46,6 +46,13 @@ def test_the_pictures_carry_the_audits_figures(home, leaky_workspace):
     assert f'aria-label="{round(100 * named["value"])} of 100 patients named"' in drawn
 
 
+def test_the_caption_that_speaks_of_two_trainings_comes_after_they_were_introduced(home):
+    told = [str(getattr(element, "proto", "")) for element in home.main]
+    (differ,) = [place for place, one in enumerate(told) if "The two trainings differ" in one]
+    (introduced,) = [place for place, one in enumerate(told) if "3. Trained with differential privacy" in one]
+    assert introduced < differ
+
+
 @pytest.mark.parametrize("run", [object(), None])
 def test_names_that_were_not_measured_are_not_drawn_as_none_of_100(monkeypatch, run):
     monkeypatch.setattr(pictures, "metric", lambda run, name: {})
@@ -57,6 +64,13 @@ def test_names_that_were_not_measured_are_not_drawn_as_none_of_100(monkeypatch, 
 def test_none_of_100_is_drawn_where_that_was_measured(monkeypatch):
     monkeypatch.setattr(pictures, "metric", lambda run, name: {"run": (0.0, 0.0, 0.01)})
     assert 'aria-label="0 of 100 patients named"' in pictures.named("Title", object(), "pic-open", "A sentence.")
+
+
+def test_a_share_stands_with_its_interval_and_so_does_its_control(monkeypatch):
+    figures = {"run": (0.29, 0.26, 0.31), "heldout": (0.0, 0.0, 0.0074)}
+    monkeypatch.setattr(pictures, "metric", lambda run, name: figures)
+    drawn = pictures.named("Title", object(), "pic-open", "A sentence.").replace("\u00a0", " ")
+    assert "(95 % interval 26 % to 31 %; patients it never saw: 0 %, 0 % to 0.74 %)" in drawn
 
 
 def test_one_click_shows_a_leak_on_the_left(home):

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from core.attacks.battery import applicable
 from core.attacks.membership.shadow_models import CAUGHT_COLUMNS
 from core.attacks.membership.shadow_scores import ShadowScores
 from core.common.formatting import REPRODUCIBLE
@@ -114,7 +115,9 @@ def test_a_full_audit_offers_its_attacks(audited, monkeypatch, smoke_specs):
     table = next(frame.value for frame in app.dataframe if "AUC" in frame.value.columns)
     assert set(table["attack"]) == {"loss", "zlib", "attention"}
     assert table.set_index("attack")["access"].to_dict()["attention"] == "white-box"
-    assert "3 of the full audit's" in said(app)
+    possible = [one for one in applicable("gpt2") if "scores" in one.tables]
+    told = f"3 of the full audit's {len(applicable('gpt2'))} attacks were run on “"
+    assert told in said(app) and f"”, 3 of the {len(possible)} on membership among them." in said(app)
     told = next(frame.value for frame in app.dataframe if "what it does" in frame.value.columns)
     assert set(told["attack"]) == set(table["attack"]) and told["what it does"].str.endswith(".").all()
 
@@ -150,6 +153,17 @@ def test_rates_without_a_figure_are_left_out():
     told = views._fewer_accused(pd.DataFrame(rows, columns=columns), "a", "loss")
     assert "5.0\u00a0% (" in told and "at 1 in 100." in told and "1 in 1,000" not in told
     assert views._fewer_accused(pd.DataFrame(columns=columns), "a", "loss") == ""
+
+
+def test_the_headline_has_every_model_that_the_picture_shows():
+    rows = {"a": (0.29, 0.27, 0.32), "b": (0.11, 0.10, 0.13)}
+    curves = {
+        name: pd.DataFrame({"fpr": [0.0, 0.1, 1.0], "tpr": [0.0, tpr, 1.0], "low": [0, low, 1], "high": [0, high, 1]})
+        for name, (tpr, low, high) in rows.items()
+    }
+    told = views.roc_sentence(curves, "loss", "members' notes").replace("\u00a0", " ")
+    assert "catches, of the members' notes, 29 % (95 % interval 27 % to 32 %) of “a” and 11 % (95 %" in told
+    assert told.endswith("of “b”; random guessing would catch 10 %.")
 
 
 @pytest.mark.parametrize("view", list(VIEWS))
@@ -233,7 +247,7 @@ def test_lira_s_stability_is_computed_on_request(audited, monkeypatch, smoke_spe
 def test_every_note_is_in_the_histogram():
     judged = units(frame())
     figure = charts.histogram(judged, 2.0)
-    assert sum(sum(bar.customdata) for bar in figure.data) == len(judged.score)
+    assert sum(int(count) for bar in figure.data for count, _ in bar.customdata) == len(judged.score)
     assert all(abs(sum(bar.y) - 1) < 1e-12 for bar in figure.data)
 
 

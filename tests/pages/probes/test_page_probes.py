@@ -87,6 +87,8 @@ def test_a_picture_shows_what_the_table_says(data, smoke_specs):
     own = rows[(rows["method"] == "name") & (rows["split"] == "member") & (rows["model"] == "target")].iloc[0]
     trace = drawn["own name"]
     assert trace.x[0] == own["value"]
+    ends = f"own name: {own['value']:.2f}<br>95 %: {own['low']:.2f} to {own['high']:.2f}<br>"
+    assert trace.hovertemplate.startswith(ends), "no more digits than the interval allows"
     assert trace.x[0] + trace.error_x.array[0] == pytest.approx(own["high"])
     assert trace.x[0] - trace.error_x.arrayminus[0] == pytest.approx(own["low"])
 

@@ -85,6 +85,8 @@ def test_the_bars_and_the_path_add_up_to_the_gradients(stored):
     chosen = np.ones(len(stored), dtype=bool)
     bars = charts.lengths(stored, 0.5, chosen, 0, "note").data
     assert np.asarray(bars[0].y) + np.asarray(bars[2].y) == pytest.approx(np.sort(stored.norms)[::-1])
+    keys = {bar.name: bar.marker.color for bar in bars if bar.x[0] is None and bar.type == "bar"}
+    assert set(bars[0].marker.color) == set(keys.values()), "the legend has every colour of the kept parts"
     path = charts.plane(stored, 0.5, 1.0, chosen, 0, "patient").data[0]
     assert path.name == "sum, patient by patient"
     end = stored.clipped(0.5, chosen).place

@@ -113,6 +113,8 @@ def test_three_models_stand_beside_each_other_and_their_costs_add_up(compared, s
     for model in ("Public base model", "Private run, ε = 8", "Same training without noise", "Unconstrained"):
         assert f"- **{model}**: " in words
     table = next(frame.value for frame in app.dataframe if "model" in frame.value)
+    named = {"AUC of the loss attack, by note", "AUC of the loss attack, by patient"}
+    assert named <= set(table["figure"]), "an AUC says of which attack it is"
     bits = table[(table["figure"] == "bits per character") & (table["arm"] == "run")].set_index("model")["value"]
     assert bits[beside.BASE] > 0 and set(bits.index) == set(beside.MODELS)
     trained, noise = bits[beside.NOISELESS] - bits[beside.PLAIN], bits[beside.PRIVATE] - bits[beside.NOISELESS]

@@ -97,6 +97,20 @@ def test_chance_is_drawn_as_a_control_and_real_notes_as_a_level():
     assert low < 0.04 and 0.61 < high < 1, "all values and controls are within the axis"
 
 
+def test_a_marker_at_zero_is_drawn_whole():
+    """The control is 0 at every ε: its squares must not be cut in half by the axis."""
+    curves = points_of(
+        {(PERPLEXITY, "run"): {1.0: 30.0, 8.0: 20.0}, ("full_name_patients", "run"): {1.0: 0.0, 8.0: 0.3}}
+        | {("full_name_patients", "heldout"): {1.0: 0.0, 8.0: 0.0}}
+    )
+    figure = chart(curves.assign(low=curves["low"].clip(lower=0.0)), PERPLEXITY)
+    below = [trace for trace in figure.data if trace.yaxis == "y2" and "markers" in trace.mode]
+    marked = [trace for trace in below if len(trace.y) and trace.y[0] is not None]
+    assert len(marked) >= 3 and all(trace.cliponaxis is False for trace in marked)
+    low, high = figure.layout.yaxis2.range
+    assert low <= -0.05 * (high - low)
+
+
 def test_no_tick_lies_beyond_a_hundred_percent():
     curves = points_of(
         {

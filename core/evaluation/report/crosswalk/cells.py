@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from core.attacks.membership.decision import in_words
 from core.evaluation.probes.cards import CAUTION
 from core.evaluation.registry import figure_text
 from core.evaluation.report.commands import audit_command
@@ -104,13 +105,13 @@ class Evidence:
         row = self.subject.row("strongest")
         if row is None:
             return Cell(item, "open", "Not measured.")
-        many = f"the strongest of {row['attacks']} attacks" if row["attacks"] > 1 else "the loss attack"
+        many = f"the strongest of {row['attacks']} membership attacks, " if row["attacks"] > 1 else ""
         value, low, high = (float(row[end]) for end in ("value", "low", "high"))
         ends = interval_text(low, high, lambda end: figure_text("auc_loss", end))
         return Cell(
             item,
             "measured",
-            f"AUC {figure_text('auc_loss', value)} by patient ({ends}), {many}; a coin: 0.5.",
+            f"AUC {figure_text('auc_loss', value)} by patient ({ends}), {many}{in_words(row['attack'])}; a coin: 0.5.",
             self.at("strongest"),
         )
 
@@ -173,8 +174,10 @@ class Evidence:
         if not rows:
             return Cell(item, "open", "Not measured: no patient has diagnosis codes, or too few have.", "rarity")
         said = str(rows[0]["rarity"])
-        told = f"Do patients with rarer diseases leak more? {said[0].upper()}{said[1:]} (“{rows[0]['attack']}”)."
-        return Cell(item, "measured", told, self.at("rarity", rows[0]["attack"]))
+        told = f"{said[0].upper()}{said[1:]}, by {in_words(rows[0]['attack'])}."
+        return Cell(
+            item, "measured", f"Do patients with rarer diseases leak more? {told}", self.at("rarity", rows[0]["attack"])
+        )
 
     def needs_audit(self, item: str) -> Cell:
         """A cell that only a full audit answers."""
