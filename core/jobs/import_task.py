@@ -26,6 +26,7 @@ from core.common.files import PRIVATE_FOLDER, replace_text
 from core.corpus.importing.files import head
 from core.corpus.importing.importer import import_notes
 from core.corpus.importing.note_tables import Progress
+from core.phi.detector import tagger
 from core.runs.store import full_disk_as_sentence
 
 COHORT, SEEN_FILE, PROGRESS_FILE, FAILED_FILE = "cohort", "seen.json", "progress.json", "failed.json"
@@ -120,4 +121,5 @@ elif __name__ == "__main__":
     asked = json.loads(sys.stdin.readline())
     threading.Thread(target=_end_with_parent, args=(place,), daemon=True).start()
     _lower_priority()
+    tagger.leave_out_torch()
     check(place, asked["path"], asked["options"])

@@ -121,6 +121,7 @@ def test_the_battery_stops_where_scrubbed_notes_of_strangers_are():
         assert places(trained)["percentile"].iloc[0] == pytest.approx(place(lm, plain.training, plain.heldout, patient))
 
 
+@pytest.mark.usefixtures("asks_few_claims")
 def test_a_scrubbed_run_is_judged_by_original_notes_and_unlearns_scrubbed_ones(
     smoke_workspace, smoke_specs, tmp_path, monkeypatch
 ):

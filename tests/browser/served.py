@@ -18,6 +18,7 @@ from playwright.sync_api import Download, Error, Locator, Page, TimeoutError, ex
 from core.runs.run import Run
 from core.runs.store import Workspace
 from pages.parts.common import shell
+from tests.few_claims import IN_WORKERS
 
 ROOT = Path(__file__).resolve().parents[2]
 WAIT = 120_000  # milliseconds: torch, a worker process and a browser may share one busy core
@@ -37,11 +38,12 @@ def serving(
 ) -> Iterator[str]:
     """The app on a free port with `data` as its data folder; yields its address and ends it (and its workers) after.
 
-    `program` is the module that serves it, with arguments of its own; `options` are Streamlit's.
+    `program` is the module that serves it, with arguments of its own; `options` are Streamlit's. Runs that its workers
+    train are asked about few claims (`tests.few_claims`).
     """
     port = free_port()
     command = [sys.executable, "-m", *program, "run", "app.py", "--server.port", str(port), *options]
-    environment = {**os.environ, "PHILAB_DATA": str(data), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, **IN_WORKERS, "PHILAB_DATA": str(data), "OMP_NUM_THREADS": "1"}
     with log.open("w") as output:
         server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)  # noqa: S603
     try:

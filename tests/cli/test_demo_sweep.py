@@ -73,6 +73,7 @@ def test_a_seed_is_finished_before_the_next_and_parts_keep_their_order(tmp_path:
         training.chosen_parts(["5k-gpt2"], (0,))
 
 
+@pytest.mark.usefixtures("asks_few_claims")
 def test_what_is_missing_is_trained_and_what_another_process_makes_is_skipped(
     workspace: Workspace, smoke_specs: dict[str, RunSpec], smoke_spec, tmp_path: Path
 ) -> None:
@@ -134,6 +135,7 @@ def test_the_plan_counts_what_is_shipped_and_the_time_of_what_is_missing_alone(
     assert training.listed(again).endswith("hours for the missing ones and those with figures only")
 
 
+@pytest.mark.usefixtures("asks_few_claims")
 def test_what_is_shipped_with_figures_only_is_trained_again_on_request_alone(
     shipped: Workspace, smoke_specs: dict[str, RunSpec], tmp_path: Path
 ) -> None:

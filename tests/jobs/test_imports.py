@@ -98,6 +98,15 @@ def test_a_check_is_what_an_import_here_is(start, notes_file, tmp_path):
     assert not left(tmp_path) and check.state == "ended"
 
 
+def test_a_check_loads_the_tagger_and_not_torch(start, endless):
+    """spaCy would import torch, which takes longer than a check of a few notes."""
+    check = start(endless)
+    process = psutil.Process(process_of(check).pid)
+    until(lambda: check.progress().share > 0 or not check.active)
+    loaded = {Path(file.path).parts[-2] for file in process.memory_maps() if file.path.endswith(".so")}
+    assert "spacy" in loaded and "torch" not in loaded
+
+
 def test_a_check_that_takes_too_long_is_ended_with_a_sentence(start, endless, tmp_path):
     check = start(endless)
     process = process_of(check)

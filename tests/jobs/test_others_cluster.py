@@ -23,6 +23,7 @@ from core.jobs.outcome import outcome
 from core.jobs.workers import fit_workers
 from core.runs.store import Workspace
 from core.spec import RunSpec
+from tests.few_claims import IN_WORKERS
 from tests.jobs.dask_processes import ROOT, SECONDS, scheduler_process, until, worker_process
 
 pytestmark = pytest.mark.slow
@@ -48,9 +49,11 @@ def scheduler(certificates: list[str], tmp_path_factory: pytest.TempPathFactory)
 
 
 @contextlib.contextmanager
-def worker(scheduler: str, certificates: list[str], name: str, cwd: Path, path: str = "") -> Iterator[str]:
-    """A worker process without a nanny; its address."""
-    with worker_process(scheduler, name, cwd, path, certificates) as (address, _):
+def worker(
+    scheduler: str, certificates: list[str], name: str, cwd: Path, path: str = "", more: dict[str, str] | None = None
+) -> Iterator[str]:
+    """A worker process without a nanny; its address. `more`: of its environment."""
+    with worker_process(scheduler, name, cwd, path, certificates, more) as (address, _):
         yield address
 
 
@@ -130,7 +133,7 @@ def test_a_sweep_takes_the_worker_that_can(
     options = ["--corpus", "smoke", "--epochs", "1", "--samples-per-prompt", "1", "--data", str(tmp_path), "--json"]
     with (
         worker(scheduler, certificates, "bare one", tmp_path) as bare,
-        worker(scheduler, certificates, "able one", tmp_path, str(ROOT)),
+        worker(scheduler, certificates, "able one", tmp_path, str(ROOT), IN_WORKERS),
     ):
         assert main(["sweep", "--epsilon", "inf", "--scheduler", scheduler, *options]) == 0
         with Client(scheduler, set_as_default=False, timeout=SECONDS) as client:

@@ -17,7 +17,7 @@ from core.runs.store import Workspace
 from core.spec import RunSpec
 from tests.jobs.dask_processes import ROOT, scheduler_process, until, worker_process
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("asks_few_claims")]
 
 WEIGHTS = "model/model.safetensors"
 
@@ -71,7 +71,7 @@ def test_jobs_wait_for_the_scheduler_and_survive_a_worker(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """Unreachable, then there, then without its worker and without itself: the run is the one made on one machine."""
-    spec, other = smoke_specs["dp"], smoke_spec(seed=5)
+    spec, other = smoke_specs["dp"], smoke_spec(epochs=1, seed=5)
     with caplog.at_level(logging.WARNING, "core"):
         assert server.submit(spec).state == "queued" and server.submit(other).position == 1
         until(lambda: server.problem)

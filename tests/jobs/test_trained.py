@@ -42,6 +42,7 @@ def test_a_run_can_be_prompted_from_the_end_of_its_training_on(workspace: Worksp
         Promptable(workspace).run(run_id)
 
 
+@pytest.mark.usefixtures("asks_few_claims")
 def test_the_model_is_found_also_after_its_folder_has_moved(workspace: Workspace, smoke_specs) -> None:
     (before,) = trained_runs(workspace)
     made = execute(smoke_specs["plain"], workspace)

@@ -18,13 +18,15 @@ from tests.jobs.test_engine import wait_for
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("asks_few_claims")]
 
 
-@pytest.fixture
-def servers(smoke_workspace: Path, smoke_specs: dict[str, RunSpec], tmp_path: Path) -> Iterator[tuple[Engine, Engine]]:
+@pytest.fixture(scope="module")
+def servers(
+    smoke_workspace: Path, smoke_specs: dict[str, RunSpec], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Engine, Engine]]:
     """Two engines as two servers have them: nothing in common but the folder, each with workers of its own."""
-    base = smoke_specs["base"].run_id
-    shutil.copytree(smoke_workspace / "corpora", tmp_path / "corpora")
-    shutil.copytree(smoke_workspace / "runs" / base, tmp_path / "runs" / base)
-    pair = (Engine(Workspace(tmp_path, shared=())), Engine(Workspace(tmp_path, shared=())))
+    root, base = tmp_path_factory.mktemp("servers"), smoke_specs["base"].run_id
+    shutil.copytree(smoke_workspace / "corpora", root / "corpora")
+    shutil.copytree(smoke_workspace / "runs" / base, root / "runs" / base)
+    pair = (Engine(Workspace(root, shared=())), Engine(Workspace(root, shared=())))
     yield pair
     for engine in pair:
         engine.close()
@@ -40,7 +42,7 @@ def test_a_run_that_both_are_asked_for_is_trained_once(
     servers: tuple[Engine, Engine], smoke_spec: Callable[..., RunSpec]
 ) -> None:
     first, second = servers
-    running, waiting = smoke_spec(seed=1, epochs=4), smoke_spec(seed=2)
+    running, waiting = smoke_spec(seed=1, epochs=4), smoke_spec(seed=2, epochs=1)
     first.submit(running)
     wait_for(first, running.run_id, lambda job: job.state == "running" and first.progress(job.id).epoch > 0)
     first.submit(waiting)
@@ -64,7 +66,7 @@ def test_a_run_that_both_are_asked_for_is_trained_once(
 def test_a_run_asked_for_at_the_same_moment_is_trained_once(
     servers: tuple[Engine, Engine], smoke_spec: Callable[..., RunSpec]
 ) -> None:
-    spec, start = smoke_spec(seed=3), threading.Barrier(2)
+    spec, start = smoke_spec(seed=3, epochs=1), threading.Barrier(2)
 
     def submit(engine: Engine) -> None:
         start.wait(60)

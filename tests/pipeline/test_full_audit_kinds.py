@@ -18,7 +18,7 @@ from tests.tiny_models import tiny
 pytestmark = pytest.mark.slow
 
 CORPUS = CorpusSpec(
-    patients=30, population=12, notes_per_patient=2, naming_rate=1.0, note_length="brief", canaries=2, canary_patients=1
+    patients=16, population=6, notes_per_patient=2, naming_rate=1.0, note_length="brief", canaries=2, canary_patients=1
 )
 
 

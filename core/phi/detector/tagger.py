@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import re
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -67,11 +68,30 @@ def model_folder() -> Path:
     return folder
 
 
+_uses_torch = True  # whether this process uses torch, or may yet
+
+
+def leave_out_torch() -> None:
+    """Load the model from now on as where torch is not installed: for a process that never uses torch.
+
+    spaCy imports torch wherever it is installed, for networks that this model does not have: 1.5 seconds and 180 MB.
+    What is found is the same.
+    """
+    global _uses_torch
+    _uses_torch = False
+
+
 @cache
 def _model() -> Any:
     folder = model_folder()
-    from spacy.util import load_model_from_path
-
+    left_out = not _uses_torch and "torch" not in sys.modules
+    if left_out:
+        sys.modules["torch"] = None  # type: ignore[assignment] # an import of it is an ImportError, which spaCy expects
+    try:
+        from spacy.util import load_model_from_path
+    finally:
+        if left_out:
+            del sys.modules["torch"]
     return load_model_from_path(folder, exclude=_UNUSED)
 
 

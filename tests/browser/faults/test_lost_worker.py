@@ -14,11 +14,12 @@ from core.jobs.work import Work
 from core.runs.events import read_events
 from core.runs.store import Workspace
 from tests.browser.served import ROOT, TRAINED, WAIT, finished_run, no_traceback, serving, settled, type_in
+from tests.few_claims import IN_WORKERS
 from tests.jobs.dask_processes import scheduler_process, until, worker_process
 
 pytestmark = pytest.mark.browser
 
-LONG = 12  # epochs: the training is not over before its worker is killed
+LONG = 5  # epochs: the training is not over before its worker is killed
 LONGER = 300  # nor before somebody presses Cancel
 
 
@@ -61,12 +62,12 @@ def test_a_lost_worker_and_cancel_look_as_with_the_apps_own(
     expect(tab.get_by_text("Jobs wait until a worker can take them.", exact=False).first).to_be_visible(timeout=WAIT)
     (work,) = [work for work in Work.asked_for(workspace) if work.id not in jobs]
     assert step(work) == 0
-    with worker_process(scheduler, "first", tmp_path, str(ROOT)) as (_, process):
+    with worker_process(scheduler, "first", tmp_path, str(ROOT), more=IN_WORKERS) as (_, process):
         expect(tab.locator("[data-testid=stProgress]").first).to_be_visible(timeout=WAIT)
         until(lambda: step(work) > 0)
         process.send_signal(signal.SIGKILL)
     assert work.finished() is None
-    with worker_process(scheduler, "second", tmp_path, str(ROOT)):
+    with worker_process(scheduler, "second", tmp_path, str(ROOT), more=IN_WORKERS):
         run = finished_run(own_data, lambda run: run.id not in before and run.id == work.run_id)
         assert run.privacy is not None
         expect(tab.locator(f"a[href*='right={run.id}']").first).to_be_visible(timeout=TRAINED)

@@ -196,6 +196,7 @@ def test_a_recall_below_one_is_not_told_as_a_hundred_percent(smoke_workspace, re
     assert name == f"Scrubbing, recall {told}" and DefenceSpec(scrub_recall=recall).label.endswith(f"recall {told})")
 
 
+@pytest.mark.usefixtures("asks_few_claims")
 def test_a_defended_run_fills_its_row_and_joins_no_curve(smoke_workspace, smoke_specs, tmp_path):
     shutil.copytree(smoke_workspace, tmp_path / "data")
     workspace = Workspace(tmp_path / "data", shared=())

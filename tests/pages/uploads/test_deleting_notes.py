@@ -163,6 +163,7 @@ class _Looks(threading.Event):
         return self.is_set()
 
 
+@checked_here
 @pytest.mark.parametrize("whole", [True, False], ids=["deleted", "being deleted"])
 def test_what_another_process_deletes_leaves_the_memory_before_the_next_check(cohort, tmp_path, monkeypatch, whole):  # noqa: F811
     """As with two servers on one data folder: the other one deletes, and this one has notes in its caches."""

@@ -47,6 +47,19 @@ def test_another_file_is_refused_before_anything_is_read(tmp_path, monkeypatch):
         tagger.model_folder()
 
 
+def test_it_finds_the_same_where_torch_is_left_out():
+    text = "Torvald Quimbly came to Boston with Anna Miller."
+    code = f"""if True:
+        import importlib.util, sys
+        from core.phi.detector import tagger
+        tagger.leave_out_torch()
+        print(tagger.tagged({text!r}), "torch" in sys.modules, importlib.util.find_spec("torch") is None)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    found = tagger.tagged(text)
+    assert found and done.stdout.strip() == f"{found} False False"
+
+
 def test_the_rules_import_neither_spacy_nor_torch():
     code = (
         "import sys; from core.phi.detector.engine import best; best(); "

@@ -20,7 +20,7 @@ from core.runs.remote.store import Store, StoreUnusable
 from core.runs.store import Workspace
 from core.spec import RunSpec
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("asks_few_claims")]
 
 ROOT = Path(__file__).resolve().parents[3]
 WEIGHTS = "model/model.safetensors"
