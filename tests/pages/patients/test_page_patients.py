@@ -165,7 +165,10 @@ def test_the_answer_stands_above_the_picture_and_a_bucket_lists_its_patients(mon
     monkeypatch.setenv("PHILAB_SHIPPED", str(DEMO))
     app = opened(run=SHIPPED, bucket="1")
     headings = [text.value for text in app.markdown if text.value.startswith("## ")]
-    assert headings == ["## Under “ratio base”, the data do not show whether rarer patients leak more or less."]
+    assert headings == [
+        "## Under the likelihood ratio to the public model (ratio base), the data do not show whether rarer patients "
+        "leak more or less."
+    ]
     assert any("above 0 means that rarer patients leak more" in caption.value for caption in app.caption)
     assert app.get("plotly_chart") and any("**86 patients** in bucket 1" in text.value for text in app.markdown)
     rarer = table_with(app, "rarer than")["rarer than"]
