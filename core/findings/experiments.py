@@ -54,6 +54,12 @@ def private(kind: ModelKind, epsilon: float, seed: int = 0) -> RunSpec:
     return demo_spec(kind, epsilon, seed)
 
 
+def rarely_named(kind: ModelKind) -> RunSpec:
+    """As `plain`, of notes of which a tenth name their patient, not half."""
+    spec = plain(kind)
+    return spec.model_copy(update={"corpus": spec.corpus.model_copy(update={"naming_rate": 0.1})})
+
+
 def large(kind: ModelKind, epsilon: float | None) -> RunSpec:
     """Trained on `classroom-48k`, with or without privacy; the first seed alone is shipped."""
     return spec_of("48k", kind, epsilon, SEEDS[0])

@@ -13,6 +13,7 @@ from core.findings.claims.jagannatha_noise import CLAIMS as JAGANNATHA_NOISE
 from core.findings.claims.jagannatha_rarity import CLAIMS as JAGANNATHA_RARITY
 from core.findings.claims.lehman import CLAIMS as LEHMAN
 from core.findings.claims.lehman_layers import CLAIMS as LEHMAN_LAYERS
+from core.findings.claims.lehman_names import CLAIMS as LEHMAN_NAMES
 from core.findings.claims.mireshghallah import CLAIMS as MIRESHGHALLAH
 from core.findings.claims.mireshghallah_energies import CLAIMS as MIRESHGHALLAH_ENERGIES
 from core.findings.claims.mireshghallah_ratio import CLAIMS as MIRESHGHALLAH_RATIO
@@ -25,7 +26,7 @@ _FILES: tuple[tuple[Claim, ...], ...] = (
     *(HOORY, HOORY_COPIES),
     *(PRIVAI, PRIVAI_ATTEMPTS),
     *(MIRESHGHALLAH, MIRESHGHALLAH_ENERGIES, MIRESHGHALLAH_SAMPLES, MIRESHGHALLAH_RATIO),
-    *(LEHMAN, LEHMAN_LAYERS),
+    *(LEHMAN, LEHMAN_LAYERS, LEHMAN_NAMES),
     TWELVE,
     *(PUBLIC_NOTES, PUBLIC_NOTES_RATIO),
 )

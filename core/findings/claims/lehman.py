@@ -24,7 +24,7 @@ KINDS: tuple[ModelKind, ...] = ("distilbert", "gpt2")
 SINGLE = "one probe a condition"
 LINK = "name − another name"
 NEGLIGIBLE = 0.02  # a difference of AUC that counts as none
-_HALVES = ("last name", "first name")
+HALVES = ("last name", "first name")
 _FREQUENCIES = ("2–5", "6–10", "11–20", "21 or more")  # patients with the condition
 
 
@@ -77,14 +77,15 @@ def _seen(runs: StoredRuns) -> list[Figure]:
     ]
 
 
-def _half(runs: StoredRuns, spec: RunSpec, half: str) -> Figure:
+def half_a_name(runs: StoredRuns, spec: RunSpec, half: str) -> Figure:
+    """How well the other half of a name tells a model's patients from others by the likelihood of this half."""
     found = probe(runs, spec, HALF, "AUC", "own other half", model="target", split="member against heldout", bin=half)
     return labelled(f"{MODEL_NAMES[spec.model.kind]}, {half} hidden", found)
 
 
 def _halves(runs: StoredRuns) -> list[Figure]:
-    last = _half(runs, plain("gpt2"), _HALVES[0])  # a causal model sees only what comes before
-    return [*(_half(runs, plain("distilbert"), half) for half in _HALVES), last]
+    last = half_a_name(runs, plain("gpt2"), HALVES[0])  # a causal model sees only what comes before
+    return [*(half_a_name(runs, plain("distilbert"), half) for half in HALVES), last]
 
 
 def _single(runs: StoredRuns) -> list[Figure]:
@@ -104,7 +105,7 @@ def _template(runs: StoredRuns) -> list[Figure]:
 
 
 def _template_half(runs: StoredRuns) -> list[Figure]:
-    return [_half(runs, _TEMPLATE, half) for half in _HALVES]
+    return [half_a_name(runs, _TEMPLATE, half) for half in HALVES]
 
 
 _WRITTEN = {"3,000 notes": (plain("gpt2"), private("gpt2", 8.0)), "12,000 notes": (twelve(None), twelve(8.0))}
@@ -258,7 +259,7 @@ CLAIMS = (
             "does not hold": "Here notes name their patients often, and that matters: with names in every note the AUC "
             "for DistilBERT's last names rises to .83 (an audit that is not shipped; docs/methods/probes.md, three "
             "kinds of notes), as in the paper (.562 to .733). Notes "
-            "with fewer names are not tested here. For GPT-2 most of the figure is the last name itself: after "
+            "that name patients rarely are asked in L-c17. For GPT-2 most of the figure is the last name itself: after "
             "another patient's first name it is .81."
         },
         page="probes",
