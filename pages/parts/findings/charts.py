@@ -25,7 +25,7 @@ LOOKS = {
 }
 SCALE = {"points": 100.0, "share": 100.0, "ratio": 1.0, "number": 1.0}
 PER_LINE = 16  # tiles that a telephone can show beside one another
-LINE = 40  # pixels of a line, for a number and a sign: on a desk all lines are above the fold
+LINE = 39  # pixels of a line, for a number and a sign: on a desk all lines are above the fold
 AXES = {"points": "points", "share": "%", "ratio": "ratio", "number": ""}
 
 
