@@ -37,7 +37,7 @@ def lengths(step: StepGradients, norm: float, chosen: np.ndarray, one: int, unit
     figure.add_bar(y=kept, name="kept", marker={"color": colours, "line": {"width": 0}}, showlegend=False, **bars)
     figure.add_bar(x=[None], y=[None], name="kept", marker={"color": KEPT})
     figure.add_bar(
-        y=step.norms[order] - kept, name="cut off", marker={"color": CUT, "opacity": 0.45, "line": {"width": 0}}, **bars
+        y=step.norms[order] - kept, name="cut off", opacity=0.45, marker={"color": CUT, "line": {"width": 0}}, **bars
     )
     if one in order:
         figure.add_bar(x=[None], y=[None], name=f"kept of the chosen {unit}", marker={"color": ONE})
