@@ -5,6 +5,7 @@ from __future__ import annotations
 from core.findings.claim import PAPERS, Claim
 from core.findings.claims.again.public_notes import CLAIMS as PUBLIC_NOTES
 from core.findings.claims.again.public_notes_ratio import CLAIMS as PUBLIC_NOTES_RATIO
+from core.findings.claims.again.rarely_named import CLAIMS as RARELY_NAMED
 from core.findings.claims.again.twelve import CLAIMS as TWELVE
 from core.findings.claims.hoory import CLAIMS as HOORY
 from core.findings.claims.hoory_copies import CLAIMS as HOORY_COPIES
@@ -13,7 +14,6 @@ from core.findings.claims.jagannatha_noise import CLAIMS as JAGANNATHA_NOISE
 from core.findings.claims.jagannatha_rarity import CLAIMS as JAGANNATHA_RARITY
 from core.findings.claims.lehman import CLAIMS as LEHMAN
 from core.findings.claims.lehman_layers import CLAIMS as LEHMAN_LAYERS
-from core.findings.claims.lehman_names import CLAIMS as LEHMAN_NAMES
 from core.findings.claims.mireshghallah import CLAIMS as MIRESHGHALLAH
 from core.findings.claims.mireshghallah_energies import CLAIMS as MIRESHGHALLAH_ENERGIES
 from core.findings.claims.mireshghallah_ratio import CLAIMS as MIRESHGHALLAH_RATIO
@@ -26,7 +26,7 @@ _FILES: tuple[tuple[Claim, ...], ...] = (
     *(HOORY, HOORY_COPIES),
     *(PRIVAI, PRIVAI_ATTEMPTS),
     *(MIRESHGHALLAH, MIRESHGHALLAH_ENERGIES, MIRESHGHALLAH_SAMPLES, MIRESHGHALLAH_RATIO),
-    *(LEHMAN, LEHMAN_LAYERS, LEHMAN_NAMES),
+    *(LEHMAN, LEHMAN_LAYERS, RARELY_NAMED),
     TWELVE,
     *(PUBLIC_NOTES, PUBLIC_NOTES_RATIO),
 )

@@ -1,12 +1,12 @@
-"""A second experiment about half a name (Lehman 2021): notes that rarely name their patient."""
+"""A claim of Lehman 2021 about half a name, asked again about notes that rarely name their patient."""
 
 from __future__ import annotations
 
-from core.findings.claim import Claim, Figure
+from core.findings.claim import Figure
+from core.findings.claims.again.asking import asked_again
 from core.findings.claims.lehman import HALF, HALVES, KINDS, half_a_name
 from core.findings.experiments import FEW, SYNTHETIC, rarely_named
 from core.findings.needs import Need
-from core.findings.rules import Below
 from core.findings.stored_runs import StoredRuns
 
 
@@ -16,17 +16,12 @@ def _halves(runs: StoredRuns) -> list[Figure]:
 
 
 CLAIMS = (
-    Claim(
-        id="L-c17",
-        title="Half a name does not reveal the rest where notes rarely name patients",
-        says="In a model of regular notes, one half of a name does not help to guess the other. L-c7 asks this about "
-        "notes of which half name their patient.",
-        figure="AUC .510 (first name hidden) and .503 (last name hidden)",
-        place="§6.5, table 8",
-        quantity="AUC of the hidden half's likelihood, seen against unseen patients, 0.5 by chance",
-        unit="number",
+    asked_again(
+        "L-c7",
+        "L-c17",
+        "names in a tenth of the notes",
+        "about notes of which half name their patient",
         measure=_halves,
-        rule=Below(0.6),
         needs=tuple(Need(rarely_named(kind), audit=(HALF, "summary: probe_figures")) for kind in KINDS),
         sizes="about 3,000 notes of 301 patients, and 129 others, as `classroom` but with the name in a tenth of the "
         "notes; the 304 patients whom a note names",
@@ -38,6 +33,5 @@ CLAIMS = (
             "all of it is the last name itself: after another patient's first name it is .802, so the own first name "
             "adds .059 where it added .157 (computed afterwards, without an interval)."
         },
-        page="probes",
     ),
 )
