@@ -119,10 +119,10 @@ else:
     st.info("There is no trained model yet. Train one first: a small one takes minutes.")
     shell.link("train", "Train a model", icon=":material/model_training:")
 three_pictures(pair)
-if told := comparison.differences(pair):
-    st.caption(f"{told} {comparison.LOOK}")
-if told := best_measured():
-    st.markdown(f":material/trending_up: {told}")
+if differences := comparison.differences(pair):
+    st.caption(f"{differences} {comparison.LOOK}")
+if best := best_measured():
+    st.markdown(f":material/trending_up: {best}")
 sections()
 if pair:
     why.open_asked(prompt_session.samples(), pair)

@@ -69,7 +69,7 @@ def units(scores: pd.DataFrame, level: str = "sample", length: str = "all", *, m
         scores: Rows of one attack.
         level: One of LEVELS.
         length: One of LENGTHS.
-        most_tokens: Only notes of at most so many tokens.
+        most_tokens: Leave out notes of more tokens than this.
 
     Raises:
         ValueError: Members or others have no units.

@@ -199,8 +199,10 @@ def headline(attack: str, one: Trend) -> str:
     if one.obstacle == "few":
         return f"There are too few patients to tell whether rarer ones leak more under {in_words(attack)}."
     if one.obstacle:
-        told = "recognises nearly every member and cannot tell whether rarer patients leak more."
-        return f"Ceiling: {in_words(attack)} {told}"
+        return (
+            f"Ceiling: {in_words(attack)} recognises nearly every member and cannot tell whether rarer patients leak "
+            "more."
+        )
     if one.corrected >= ALPHA:
         return f"Under {in_words(attack)}, the data do not show whether rarer patients leak more or less."
     return f"Rarer patients leak {'more' if one.slope.value > 0 else 'less'} under {in_words(attack)}."

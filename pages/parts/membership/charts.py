@@ -49,38 +49,11 @@ def roc(
     figure = go.Figure()
     attacks = list(dict.fromkeys(attack for _, _, attack in curves))
     for (number, name, attack), table in curves.items():
-        shown = table[table["fpr"] >= SMALLEST_RATE] if log else table
-        colour = COLOURS[number % 2]
-        figure.add_scatter(
-            x=[*shown["fpr"], *shown["fpr"][::-1]],
-            y=[*shown["high"], *shown["low"][::-1]],
-            fill="toself",
-            fillcolor=band_colour(colour),
-            line={"width": 0},
-            hoverinfo="skip",
-            showlegend=False,
-        )
+        style = {"color": COLOURS[number % 2], "dash": DASHES[attacks.index(attack) % len(DASHES)]}
         exact = corners[number, name, attack]
-        exact = exact[exact["fpr"] >= SMALLEST_RATE] if log else exact
-        figure.add_scatter(
-            x=exact["fpr"],
-            y=exact["tpr"],
-            name=f"{name}: {attack}",
-            mode="lines",
-            line={"color": colour, "width": 3, "dash": DASHES[attacks.index(attack) % len(DASHES)], "shape": "hv"},
-            hoverinfo="skip",
-        )
-        figure.add_scatter(  # invisible, for hovers: the exact curve has thousands of corners
-            x=shown["fpr"],
-            y=shown["tpr"],
-            mode="markers",
-            marker={"color": colour, "opacity": 0},
-            hoverlabel={"bgcolor": colour, "font": {"color": "white"}},  # else as pale as the marker
-            showlegend=False,
-            customdata=chart_style.hover_columns(shown[["fpr", "tpr", "low", "high"]]),
-            hovertemplate="accuses %{customdata[0]} of the others, catches %{customdata[1]} of the members<br>"
-            f"95 % interval %{{customdata[2]}} to %{{customdata[3]}}<extra>{name}: {attack}</extra>",
-        )
+        if log:
+            table, exact = (rows[rows["fpr"] >= SMALLEST_RATE] for rows in (table, exact))
+        _curve(figure, table, exact, f"{name}: {attack}", style)
     grid = GRID[GRID >= SMALLEST_RATE] if log else GRID
     figure.add_scatter(
         x=grid,
@@ -108,6 +81,38 @@ def roc(
     figure.update_yaxes(title="members caught<br>(true-positive rate)", type=kind, range=ends, tickformat="~%")
     figure.update_layout(height=430, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}, **LAYOUT)
     return figure
+
+
+def _curve(figure: go.Figure, band: pd.DataFrame, exact: pd.DataFrame, name: str, style: Mapping[str, str]) -> None:
+    """One attack on one run: its band, its exact curve, and hovers on the band's grid."""
+    figure.add_scatter(
+        x=[*band["fpr"], *band["fpr"][::-1]],
+        y=[*band["high"], *band["low"][::-1]],
+        fill="toself",
+        fillcolor=band_colour(style["color"]),
+        line={"width": 0},
+        hoverinfo="skip",
+        showlegend=False,
+    )
+    figure.add_scatter(
+        x=exact["fpr"],
+        y=exact["tpr"],
+        name=name,
+        mode="lines",
+        line={**style, "width": 3, "shape": "hv"},
+        hoverinfo="skip",
+    )
+    figure.add_scatter(  # invisible, for hovers: the exact curve has thousands of corners
+        x=band["fpr"],
+        y=band["tpr"],
+        mode="markers",
+        marker={"color": style["color"], "opacity": 0},
+        hoverlabel={"bgcolor": style["color"], "font": {"color": "white"}},  # else as pale as the marker
+        showlegend=False,
+        customdata=chart_style.hover_columns(band[["fpr", "tpr", "low", "high"]]),
+        hovertemplate="accuses %{customdata[0]} of the others, catches %{customdata[1]} of the members<br>"
+        f"95 % interval %{{customdata[2]}} to %{{customdata[3]}}<extra>{name}</extra>",
+    )
 
 
 def histogram(units: Units, threshold: float) -> go.Figure:

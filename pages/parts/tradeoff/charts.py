@@ -133,8 +133,8 @@ def _curve(
             cliponaxis=False,
             error_y=_whiskers(part, colour),
             customdata=chart_style.hover_columns(part[["value", "low", "high"]], number).assign(
-                seeds=part["seeds"], key=part["epsilon"].map(epsilon_key), told=part["epsilon"].map(setting_text)
-            )[["key", "told", "value", "low", "high", "seeds"]],
+                seeds=part["seeds"], key=part["epsilon"].map(epsilon_key), setting=part["epsilon"].map(setting_text)
+            )[["key", "setting", "value", "low", "high", "seeds"]],
             hovertemplate="ε = %{customdata[1]}: %{customdata[2]}<br>95 % interval %{customdata[3]} to "
             f"%{{customdata[4]}}, seeds: %{{customdata[5]}}<extra>{name}</extra>",
             row=row,

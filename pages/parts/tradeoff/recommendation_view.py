@@ -201,10 +201,12 @@ def _attacks_caption(table: pd.DataFrame) -> str:
     rows = table[table["attack"] != ""]
     if rows.empty:
         return ""
-    told = f"Attack: the strongest that was run, and of how many: {', '.join(map(in_words, rows['attack'].unique()))}. "
+    meaning = (
+        f"Attack: the strongest that was run, and of how many: {', '.join(map(in_words, rows['attack'].unique()))}. "
+    )
     if not any(fails_by_smaller(row) for row in rows.to_dict("records")):
-        return told
-    return f"{told}*\u00a0The loss attack alone would pass, but a smaller ε fails under a full audit. "
+        return meaning
+    return f"{meaning}*\u00a0The loss attack alone would pass, but a smaller ε fails under a full audit. "
 
 
 WIDTHS = {"ε": 125, "attack": 165, "seeds": 60, "time": 80, "all met": 70}  # pixels: all columns fit on 1280

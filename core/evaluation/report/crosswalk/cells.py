@@ -174,9 +174,12 @@ class Evidence:
         if not rows:
             return Cell(item, "open", "Not measured: no patient has diagnosis codes, or too few have.", "rarity")
         said = str(rows[0]["rarity"])
-        told = f"{said[0].upper()}{said[1:]}, by {in_words(rows[0]['attack'])}."
+        answer = f"{said[0].upper()}{said[1:]}, by {in_words(rows[0]['attack'])}."
         return Cell(
-            item, "measured", f"Do patients with rarer diseases leak more? {told}", self.at("rarity", rows[0]["attack"])
+            item,
+            "measured",
+            f"Do patients with rarer diseases leak more? {answer}",
+            self.at("rarity", rows[0]["attack"]),
         )
 
     def needs_audit(self, item: str) -> Cell:
