@@ -349,6 +349,9 @@ def demo(
         bool, typer.Option("--export", help="Copy every run trained here to assets/demo, most with figures only.")
     ] = False,
     out: Annotated[str | None, typer.Option(metavar="DIR", help="With --export: copy them here instead.")] = None,
+    processes: Annotated[
+        int, typer.Option(min=1, help="Runs that are trained at a time, on one share of the cores each.")
+    ] = 1,
     audits: Annotated[
         bool,
         typer.Option("--audits", help="Also run the full audit on runs trained here that ship with their weights."),
@@ -378,5 +381,6 @@ def demo(
             limit=limit,
             export_to=place,
             audits=audits,
+            processes=processes,
         )
         answer(done.rows, done.text, as_json=as_json)

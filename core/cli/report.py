@@ -154,6 +154,12 @@ def findings(
     run: Annotated[
         bool, typer.Option("--run", help="Train and attack what is missing. Interrupted runs are resumed.")
     ] = False,
+    processes: Annotated[
+        int, typer.Option(min=1, help="With --run: runs that are worked on at a time, on one share of the cores each.")
+    ] = 1,
+    without_shipped: Annotated[
+        bool, typer.Option("--without-shipped", help="Leave out what came with the program: what is in DATA counts.")
+    ] = False,
     write: Annotated[
         bool,
         typer.Option("--write", help="Store all claims' evidence and its runs' tables, and write docs/findings.md."),
@@ -182,11 +188,11 @@ def findings(
         wanted = chosen(claims or [])
         if write and claims:
             raise BadInput("--write stores all claims: leave the ids out.")
-        workspace = with_shipped(Workspace(data))
+        workspace = Workspace(data, shared=()) if without_shipped else with_shipped(Workspace(data))
         if public_notes is not None:
             add_public_notes(public_notes, workspace, PUBLIC_NOTES, teller())
         if run:
-            train(wanted, workspace, say)
+            train(wanted, workspace, say, processes=processes)
         runs = StoredRuns(workspace)
         if run:
             known = judging.stored_findings(CLAIMS, workspace.root)

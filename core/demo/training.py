@@ -7,20 +7,21 @@ another one is making.
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import Counter, deque
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from core.demo.plan import SEEDS, Part, Planned, parts, planned, state_of
+from core.demo.side_by_side import Prefixed, Say, reason, workers
 from core.demo.work_left import WorkLeft
 from core.pipeline.progress_lines import training_lines
 from core.pipeline.training_run import RunBusy, execute
 from core.runs.store import DiskFull, Workspace
 from core.spec import RunSpec
 
-Say = Callable[[str], None]
 STEP_SECONDS = 30.0  # between two lines about steps
 _HEADER = "part                    run                      ε            seed  state         minutes"
 
@@ -78,6 +79,11 @@ def _summed(rows: Sequence[Planned]) -> str:
     )
 
 
+def to_stderr(text: str) -> None:
+    """Print a line to standard error at once."""
+    print(text, file=sys.stderr, flush=True)
+
+
 def train_missing(
     workspace: Workspace,
     rows: Sequence[Planned],
@@ -85,7 +91,8 @@ def train_missing(
     again: bool = False,
     limit: int | None = None,
     export_to: Path | None = None,
-    say: Say = lambda text: print(text, file=sys.stderr, flush=True),
+    processes: int = 1,
+    say: Say = to_stderr,
     left: WorkLeft | None = None,
 ) -> list[str]:
     """Train the missing runs in order, and export each finished one. Returns the ids of those trained here.
@@ -99,48 +106,94 @@ def train_missing(
         again: Also train those that are shipped with figures only.
         limit: At most this many runs are trained.
         export_to: `assets/demo`, or another folder to copy finished runs to; None: nowhere.
+        processes: Runs that are trained at a time; if it is not 1, `say` has to be a function that can be pickled.
         say: Receives what happens, line by line.
         left: How much work there is, if more follows than these runs.
 
     Raises:
         ValueError: Some runs failed; the message names them.
+        DiskFull: There is no room left.
     """
-    left = left or WorkLeft([row.seconds for row in rows])
-    trained: list[str] = []
-    failed: list[str] = []
-    for number, row in enumerate(rows, start=1):
-        spec = row.spec
-        state = state_of(workspace, spec)
-        if state == "there" or (state == "figures only" and not again):
-            left.drop(row.seconds)
-            if export_to is not None:
-                _export(workspace, spec, export_to, say)
-            continue
-        if limit is not None and len(trained) >= limit:
-            left.drop(row.seconds)
-            continue
-        named = f"{row.part} {spec.run_id} ({described(spec)}, seed {spec.training.seed})"
-        say(f"{number}/{len(rows)} {named}, {left}")
-        try:
-            run = execute(spec, workspace, wait=False, on_event=training_lines(say, stage="  {}", every=STEP_SECONDS))
-        except RunBusy as busy:
-            say(f"  {busy}")
-            left.drop(row.seconds)
-            continue
-        except DiskFull:
-            raise
-        except Exception as error:  # noqa: BLE001 — one run that fails must not end a sweep of days
-            say(f"  failed: {error}")
-            failed.append(f"{spec.run_id} ({error})")
-            left.drop(row.seconds)
-            continue
-        left.finish(row.seconds)
-        trained.append(run.id)
-        if export_to is not None:
-            _export(workspace, spec, export_to, say)
-    if failed:
-        raise ValueError(f"These runs failed: {'; '.join(failed)}. The same command resumes them.")
-    return trained
+    sweep = _Sweep(workspace, again, limit, export_to, say, left or WorkLeft([row.seconds for row in rows]))
+    sweep.go(rows, processes)
+    if sweep.failed:
+        raise ValueError(f"These runs failed: {'; '.join(sweep.failed)}. The same command resumes them.")
+    return sweep.trained
+
+
+@dataclass
+class _Sweep:
+    """Trains runs one after the other, or several at a time; its arguments are those of `train_missing`."""
+
+    workspace: Workspace
+    again: bool
+    limit: int | None
+    export_to: Path | None
+    say: Say
+    left: WorkLeft
+    trained: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    under_way: dict[Future[str], tuple[Planned, Say]] = field(default_factory=dict)
+
+    def go(self, rows: Sequence[Planned], processes: int) -> None:
+        """Train what is missing."""
+        waiting = deque(enumerate(rows, start=1))
+        with workers(processes) as pool:
+            while waiting or self.under_way:
+                while waiting and len(self.under_way) < processes and self._may_begin():
+                    number, row = waiting.popleft()
+                    if self._to_train(row):
+                        self.say(f"{number}/{len(rows)} {_named(row)}, {self.left}")
+                        say = self.say if processes == 1 else Prefixed(self.say, row.spec.run_id)
+                        self.under_way[pool.submit(_train, row.spec, self.workspace, say)] = row, say
+                for future in wait(self.under_way, return_when=FIRST_COMPLETED).done:
+                    self._end(future, *self.under_way.pop(future))
+
+    def _may_begin(self) -> bool:
+        """False while those under way may be all that are allowed: one of them may turn out to be made elsewhere."""
+        return self.limit is None or not self.under_way or len(self.trained) + len(self.under_way) < self.limit
+
+    def _to_train(self, row: Planned) -> bool:
+        """Whether the run is missing and more are wanted. One that is there is exported."""
+        state = state_of(self.workspace, row.spec)
+        there = state == "there" or (state == "figures only" and not self.again)
+        if there:
+            self._export(row.spec)
+        elif self.limit is None or len(self.trained) < self.limit:
+            return True
+        self.left.drop(row.seconds)
+        return False
+
+    def _end(self, future: Future[str], row: Planned, say: Say) -> None:
+        """Report how a training ended. Raises DiskFull."""
+        error = future.exception()
+        if error is None:
+            self.left.finish(row.seconds)
+            self.trained.append(future.result())
+            self._export(row.spec)
+            return
+        if isinstance(error, DiskFull):
+            raise error
+        self.left.drop(row.seconds)
+        if isinstance(error, RunBusy):
+            say(f"  {error}")
+        else:  # one run that fails must not end a sweep of days
+            say(f"  failed: {reason(error)}")
+            self.failed.append(f"{row.spec.run_id} ({reason(error)})")
+
+    def _export(self, spec: RunSpec) -> None:
+        if self.export_to is not None:
+            _export(self.workspace, spec, self.export_to, self.say)
+
+
+def _named(row: Planned) -> str:
+    """`12k-gpt2 gpt2-0123456789ab (ε = 8, seed 0)`."""
+    return f"{row.part} {row.spec.run_id} ({described(row.spec)}, seed {row.spec.training.seed})"
+
+
+def _train(spec: RunSpec, workspace: Workspace, say: Say) -> str:
+    """Make a run, perhaps in a process of its own, and return its id. Raises RunBusy if another process makes it."""
+    return execute(spec, workspace, wait=False, on_event=training_lines(say, stage="  {}", every=STEP_SECONDS)).id
 
 
 def _export(workspace: Workspace, spec: RunSpec, out: Path, say: Say) -> None:
@@ -172,6 +225,7 @@ def main(
     limit: int | None = None,
     export_to: Path | None = None,
     audits: bool = False,
+    processes: int = 1,
 ) -> Answer:
     """Train what is missing (with `plan`, nothing), and return the plan with the state of each run.
 
@@ -184,10 +238,11 @@ def main(
         limit: At most this many runs are trained.
         export_to: Where finished runs are copied to; None: nowhere.
         audits: Also run the full audit on the runs trained here that ship with their weights.
+        processes: Runs that are trained at a time.
     """
     rows = planned(workspace, chosen_parts(only, seeds), again=again)
     if not plan:
-        train_missing(workspace, rows, again=again, limit=limit, export_to=export_to)
+        train_missing(workspace, rows, again=again, limit=limit, export_to=export_to, processes=processes)
         if audits:
             _audit(workspace, rows, export_to)
         rows = planned(workspace, chosen_parts(only, seeds), again=again)

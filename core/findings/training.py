@@ -7,38 +7,35 @@ no attack writes come from a run's weights (`core.findings.from_weights`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from core.attacks.registry import no_report
-from core.demo.plan import Planned, estimated_seconds, training_seconds
+from core.demo.plan import Planned, estimated_seconds
+from core.demo.side_by_side import Say
 from core.demo.training import described, train_missing
 from core.demo.work_left import WorkLeft
+from core.findings.after_training import Attacks, ShadowModels, Tables, Task, work_off
 from core.findings.claim import Claim
-from core.findings.from_weights.tables import MEASUREMENTS, make
 from core.findings.judging import Finding, findings, needed
-from core.findings.measures.references import shadow_target
 from core.findings.needs import Need
 from core.findings.stored_runs import StoredRuns
 from core.findings.wording import figure_text
-from core.pipeline.full_audit import SUMMARY, audit
-from core.pipeline.progress_lines import audit_lines
-from core.pipeline.shadows import folder_name, made, train_shadows
+from core.pipeline.full_audit import SUMMARY
+from core.pipeline.shadows import folder_name
 from core.runs.store import Workspace
 from core.spec import RunSpec
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class State:
     """One run that the claims need, and whether everything they read from it is there.
 
-    `seconds` estimates what is missing on one slow core: training and quick audit of the run, its shadow models, and
-    tables from its weights; 0 if all is there, and None for models from a hub, which are of any size. The estimate
-    leaves out attacks of the full audit.
+    `seconds` estimates what is missing on one slow core: training and quick audit of the run, its shadow models, tables
+    from its weights, and attacks as far as their time is recorded with the shipped run; 0 if all is there, and None
+    for models from a hub, which are of any size.
     """
 
     need: Need
@@ -51,13 +48,16 @@ class State:
 def states(claims: Sequence[Claim], runs: StoredRuns) -> list[State]:
     """Every run that these claims need, with its state. Shadow models that several runs share are counted once."""
     found, counted = [], set()
-    for need in needed(claims):
+    needs = needed(claims)
+    attacks = {one.spec.run_id: one.seconds for one in _attacks([need for need in needs if _lacks_the_run(need, runs)])}
+    for need in needs:
         there, shared = runs.has(need), folder_name(need.spec)
         shadows = 0 if shared in counted else runs.shadows_missing(need)
         counted |= {shared} if shadows else set()
         tables = tuple(runs.unmeasured(need))
         seconds = estimated_seconds(need.spec) if _lacks_the_run(need, runs) else 0.0
-        seconds += shadows * training_seconds(need.spec) + sum(MEASUREMENTS[name].seconds for name in tables)
+        seconds += ShadowModels(need.spec, shadows).seconds + Tables(need.spec, tables).seconds
+        seconds += attacks.pop(need.spec.run_id, 0.0)
         found.append(State(need, there, seconds if need.spec.model.shipped or there else None, shadows, tables))
     return found
 
@@ -68,10 +68,12 @@ def _lacks_the_run(need: Need, runs: StoredRuns) -> bool:
     return not runs.has(need.of_the_run()) or (run is not None and bool(runs.unmeasured(need)) and not run.has_model)
 
 
-def train(claims: Sequence[Claim], workspace: Workspace, say: Say) -> None:
+def train(claims: Sequence[Claim], workspace: Workspace, say: Say, *, processes: int = 1) -> None:
     """Train what these claims miss, and attack what has to be attacked. Finished runs and attacks are kept.
 
-    A shipped run without the tables or weights that a claim needs is trained again in the data folder.
+    A shipped run without the tables or weights that a claim needs is trained again in the data folder. With several
+    processes so many runs are worked on at a time, the longest first, and `say` has to be a function that can be
+    pickled.
 
     Raises:
         ValueError: Some runs failed; the message names them.
@@ -80,19 +82,19 @@ def train(claims: Sequence[Claim], workspace: Workspace, say: Say) -> None:
     missing = _with_notes([one for one in states(claims, runs) if not one.there], here, say)
     needs = [one.need for one in missing if _lacks_the_run(one.need, runs)]
     rows = [Planned("findings", need.spec, "missing", _left(here, need)) for need in needs]
-    shadows = [one for one in missing if one.shadows]
-    left = WorkLeft([row.seconds for row in rows] + [one.shadows * training_seconds(one.need.spec) for one in shadows])
+    later: list[Task] = [
+        *(ShadowModels(one.need.spec, one.shadows) for one in missing if one.shadows),
+        *_attacks(needs),
+        *(Tables(one.need.spec, one.tables) for one in missing if one.tables),
+    ]
+    if processes > 1:  # so that no long one is left when the others are done
+        rows.sort(key=lambda row: -row.seconds)
+        later.sort(key=lambda task: -task.seconds)
+    left = WorkLeft([row.seconds for row in rows] + [task.seconds for task in later])
     try:
-        train_missing(here, rows, say=say, left=left)
+        train_missing(here, rows, say=say, left=left, processes=processes)
     finally:  # one run that failed does not keep the others from being attacked
-        _train_shadows(shadows, workspace, left, say)
-        attacked = _attacks(needs)
-        for number, (spec, attacks) in enumerate(attacked, start=1):
-            run = here.find(spec)
-            if run is not None:
-                say(f"audit {number}/{len(attacked)} {run.id}: {', '.join(attacks) if attacks else 'all attacks'}")
-                audit(run, here, attacks=attacks, on_event=audit_lines(say))
-        _measure([one for one in missing if one.tables], workspace, say)
+        work_off(later, workspace, say, left, processes)
 
 
 def _with_notes(missing: Sequence[State], here: Workspace, say: Say) -> list[State]:
@@ -115,41 +117,13 @@ def _left(here: Workspace, need: Need) -> float:
     return 0.0 if here.find(need.spec) is not None else estimated_seconds(need.spec)
 
 
-def _train_shadows(missing: Sequence[State], workspace: Workspace, left: WorkLeft, say: Say) -> None:
-    """Train the shadow models that are missing, of each run that is there. Shipped ones count, new ones stay here."""
-    total, number = sum(one.shadows for one in missing), 0
-    for one in missing:
-        spec, seconds = one.need.spec, training_seconds(one.need.spec)
-        run = workspace.find(spec)
-        if run is None:  # its training failed, or another process makes it
-            left.drop(one.shadows * seconds)
-            continue
-        target = shadow_target(run, workspace)
-        for _ in range(one.shadows):
-            number += 1
-            say(f"shadow model {number}/{total} of {run.id}, {left}")
-            train_shadows(target, workspace, len(made(spec, workspace)) + 1)
-            left.finish(seconds)
-
-
-def _measure(missing: Sequence[State], workspace: Workspace, say: Say) -> None:
-    """Make the tables that are missing from the weights of each run that is there. New ones stay here."""
-    for one in missing:
-        run = StoredRuns(workspace).find(one.need.spec)
-        if run is None:  # its training failed, or another process makes it
-            continue
-        for name in one.tables:
-            say(f"table “{name}” from the weights of {run.id}, about {MEASUREMENTS[name].seconds / 60:.0f} minutes")
-            make(run, name, workspace, no_report)
-
-
-def _attacks(needs: Sequence[Need]) -> list[tuple[RunSpec, list[str] | None]]:
-    """The attacks that each run has to get; None for all of them, if a need names a summary and no attack."""
+def _attacks(needs: Sequence[Need]) -> list[Attacks]:
+    """The attacks that each run has to get: all of them, if a need names a summary and no attack."""
     specs = {need.spec.run_id: need.spec for need in needs if need.audit}
     found = []
     for run_id, spec in specs.items():
         named = [[one for one in need.audit if not one.startswith(SUMMARY)] for need in needs if _audits(need, run_id)]
-        found.append((spec, list(dict.fromkeys(chain(*named))) if all(named) else None))
+        found.append(Attacks(spec, tuple(dict.fromkeys(chain(*named))) if all(named) else None))
     return found
 
 
@@ -191,6 +165,13 @@ def totals(claims: Sequence[Claim], runs: StoredRuns) -> str:
         f"{len(every) - len(missing)} of {len(every)} runs are there; about {hours:.1f} hours to train the missing "
         "ones on one slow core" + (f", and an unknown time for {unknown} from a hub." if unknown else ".")
     )
+
+
+def hours_from_nothing(claims: Sequence[Claim]) -> float:
+    """Estimated hours for every run, shadow model, attack and table of these claims on one slow core."""
+    with TemporaryDirectory() as empty:
+        every = states(claims, StoredRuns(Workspace(empty, shared=())))
+    return sum(one.seconds or 0.0 for one in every) / 3_600
 
 
 def as_rows(claims: Sequence[Claim], runs: StoredRuns) -> list[dict[str, Any]]:

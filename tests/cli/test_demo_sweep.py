@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -22,7 +23,7 @@ from core.runs.integrity.verify import damages
 from core.runs.lock import held
 from core.runs.store import DEMO, Workspace
 from core.runs.tables import FIGURES_ONLY_FILE, TableMissing, table_version, write_table
-from core.spec import RunSpec
+from core.spec import ModelSpec, RunSpec
 
 MOST_BYTES = 40_000  # of a run with figures only
 
@@ -93,6 +94,38 @@ def test_what_is_missing_is_trained_and_what_another_process_makes_is_skipped(
     assert shipped == {spec.run_id for spec in (*smoke_specs.values(), missing)}
     again = training.train_missing(workspace, plan.planned(workspace, [part]), limit=0, say=told.append)
     assert again == [] and workspace.find(busy) is None, "a limit of 0 trains nothing"
+
+
+class ToFile:
+    """Appends each line to a file, from any process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __call__(self, text: str) -> None:
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(f"{os.getpid()} {text}\n")
+
+
+def test_two_runs_are_trained_at_a_time_and_one_that_fails_keeps_no_other_from_it(
+    workspace: Workspace, smoke_spec, tmp_path: Path
+) -> None:
+    good = smoke_spec(epochs=1, seed=5)
+    bad = good.model_copy(update={"model": ModelSpec(kind="gpt2", base=str(tmp_path / "no model"))})
+    rows = plan.planned(workspace, [plan.Part("smoke", (bad, good))])
+    say = ToFile(tmp_path / "lines")
+    with pytest.raises(ValueError, match=rf"These runs failed: {bad.run_id} \(.*no model.*The same command resumes"):
+        training.train_missing(workspace, rows, processes=2, say=say)
+    assert workspace.find(good) is not None and workspace.find(bad) is None
+    told = [line.split(" ", 1) for line in say.path.read_text(encoding="utf-8").splitlines()]
+    begun = [line for process, line in told if process == str(os.getpid())]
+    assert [line.split(" ")[:3] for line in begun if "seed" in line] == [
+        [f"{number}/2", "smoke", row.spec.run_id] for number, row in enumerate(rows, start=1)
+    ]
+    trained_by = {process for process, line in told if line.startswith(f"{good.run_id}: step")}
+    assert len(trained_by) == 1 and str(os.getpid()) not in trained_by
+    limited = plan.planned(workspace, [plan.Part("smoke", (smoke_spec(epochs=1, seed=7),))])
+    assert training.train_missing(workspace, limited, processes=2, limit=0, say=say) == []
 
 
 def test_only_the_first_seed_of_the_plan_has_controls_grid_and_defences() -> None:

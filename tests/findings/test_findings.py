@@ -179,9 +179,9 @@ def test_what_is_missing_is_trained_and_then_judged(tmp_path: Path, smoke_specs,
     assert [re.sub(r", about .*", "", line) for line in lines] == [
         f"1/2 findings {spec.run_id} (plain, seed 0)",
         f"2/2 findings {later.run_id} (plain, seed 5)",
-        f"shadow model 1/2 of {spec.run_id}",
-        f"shadow model 2/2 of {spec.run_id}",
+        f"1/1 2 shadow models of {spec.run_id}",
     ]
+    assert [line for line in said.err.splitlines() if "shadow model 2/2" in line] == ["  shadow model 2/2"]
     assert len(made(spec, workspace)) == len(made(later, workspace)) == 2
     verdicts = {one.claim.id: one for one in judging.findings(claims, StoredRuns(workspace))}
     assert {name: one.verdict for name, one in verdicts.items()} == {
@@ -202,7 +202,7 @@ def test_what_is_missing_is_trained_and_then_judged(tmp_path: Path, smoke_specs,
     file.unlink()
     told: list[str] = []
     training.train(claims[1:2], workspace, told.append)
-    assert len(made(spec, workspace)) == 2 and told[0].startswith("shadow model 1/1")
+    assert len(made(spec, workspace)) == 2 and told[0].startswith("1/1 1 shadow model of")
 
 
 def test_the_page_shows_what_was_judged_in_the_data_folder(tmp_path: Path) -> None:
@@ -218,10 +218,15 @@ def test_the_page_shows_what_was_judged_in_the_data_folder(tmp_path: Path) -> No
 
 def test_a_run_gets_only_the_attacks_that_claims_read(shipped: StoredRuns) -> None:
     needs = [need for claim in chosen(["M-c8", "M-c9"]) for need in claim.needs]
-    asked = {spec.run_id: attacks for spec, attacks in training._attacks(needs)}
-    assert list(asked.values()) == [["ratio population", "loss"]] * 2
-    ((_, everything),) = training._attacks([need for claim in chosen(["P-c5"]) for need in claim.needs])
-    assert everything is None, "a summary alone says not which attacks it rests on"
+    asked = training._attacks(needs)
+    assert [one.names for one in asked] == [("ratio population", "loss")] * 2
+    assert len({one.spec.run_id for one in asked}) == 2
+    (everything,) = training._attacks([need for claim in chosen(["P-c5"]) for need in claim.needs])
+    assert everything.names is None, "a summary alone says not which attacks it rests on"
+    some = replace(everything, names=("loss", "rmia"))
+    assert everything.seconds > some.seconds > replace(everything, names=("loss",)).seconds > 0, "as was recorded"
+    unknown = everything.spec.model_copy(update={"training": everything.spec.training.model_copy(update={"seed": 77})})
+    assert replace(everything, spec=unknown).seconds == 0, "nothing is recorded of a run that is not shipped"
 
 
 def test_shipping_copies_what_claims_read_and_pages_do_not_list(tmp_path: Path, smoke_workspace, smoke_specs) -> None:
