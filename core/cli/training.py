@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 Model = Annotated[str, typer.Option("--model", help="gpt2, distilbert or bert.")]
 Size = Annotated[
-    str, typer.Option(help="Size of the base model: tiny (shipped), micro (shipped for gpt2 from clinical), or small.")
+    str, typer.Option(help="Size of the base model: tiny (shipped), micro (shipped from clinical), or small.")
 ]
 Base = Annotated[str, typer.Option(help="Model to start from: clinical or assets (shipped), a folder, or a hub name.")]
 Cohort = Annotated[

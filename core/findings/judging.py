@@ -123,5 +123,6 @@ def needed(claims: Iterable[Claim]) -> list[Need]:
         attacks = tuple(dict.fromkeys((*known.audit, *need.audit)))
         shadows = max(known.shadows, need.shadows)
         measured = tuple(dict.fromkeys((*known.measured, *need.measured)))
-        found[need.spec.run_id] = Need(need.spec, known.scores or need.scores, attacks, shadows, measured)
+        scores, texts = known.scores or need.scores, known.texts or need.texts
+        found[need.spec.run_id] = Need(need.spec, scores, attacks, shadows, measured, texts)
     return list(found.values())

@@ -14,6 +14,7 @@ class Need:
     Attributes:
         spec: The run.
         scores: Whether scores of single notes are read, or another table that runs with figures only lack.
+        texts: Whether the texts that the model wrote are read, or what was found in them.
         audit: Results of these attacks of the full audit.
         shadows: Number of shadow models that were trained as the run was (`core.pipeline.shadows`).
         measured: Tables that are made from the run's weights (`core.findings.from_weights`).
@@ -24,7 +25,8 @@ class Need:
     audit: tuple[str, ...] = ()
     shadows: int = 0
     measured: tuple[str, ...] = ()
+    texts: bool = False
 
     def of_the_run(self) -> Need:
         """The same need without what is made after the run and its audit."""
-        return Need(self.spec, self.scores, self.audit)
+        return Need(self.spec, self.scores, self.audit, texts=self.texts)

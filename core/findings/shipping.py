@@ -7,7 +7,7 @@ runs that the pages compare.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from core.common.files import make_folder, replaced
@@ -17,21 +17,22 @@ from core.findings.claim import Claim
 from core.findings.from_weights.tables import FOLDER, file_of
 from core.findings.judging import needed
 from core.findings.needs import Need
-from core.findings.stored_runs import SHIPPED, StoredRuns
+from core.findings.stored_runs import SHIPPED, StoredRuns, wrote
 from core.pipeline.shadows import folder_name, made
 from core.runs.run import Run
 from core.runs.store import DEMO, Workspace
-from core.runs.tables import FIGURES_ONLY_FILE, read_table, write_table
+from core.runs.tables import read_table, write_table
 
-WORDED = ("generations", "hits", "examples", "example_hits")  # tables with texts that a model wrote, and parts of them
+TEXTS = ("generations", "hits")  # the texts that a model wrote, and what was found in them
+EXAMPLES = ("examples", "example_hits")  # the same of a few attempts, in runs with figures only
 
 
 def ship(claims: Iterable[Claim], workspace: Workspace, out: Path = SHIPPED) -> list[str]:
     """Copy the finished runs of the data folder that claims need and that are not shipped yet. Returns their ids.
 
-    A run goes without its weights, and with its large tables only if a claim reads them; an audit with every attack
-    that was made; and shadow models with what they say of the notes, which is all that is kept of them. Tables from a
-    run's weights go also where the run is shipped already.
+    A run goes without its weights, with scores of notes only if a claim reads them, and with texts that its model wrote
+    only if a claim reads those; an audit with every attack that was made; and shadow models with what they say of the
+    notes, which is all that is kept of them. Tables from a run's weights go also where the run is shipped already.
     """
     here, shipped = StoredRuns(Workspace(workspace.root, shared=())), StoredRuns(Workspace(out, shared=(DEMO,)))
     shipping = []
@@ -40,7 +41,7 @@ def ship(claims: Iterable[Claim], workspace: Workspace, out: Path = SHIPPED) -> 
             continue
         if whole := here.has(need):
             run = here.run(need.spec)
-            _copy(run, shipped.find(need.spec), out, tables=need.scores)
+            _copy(run, shipped.find(need.spec), out, tables=need.scores, texts=need.texts)
             if need.audit:
                 _copy_audit(run, workspace, out)
             if need.shadows:
@@ -54,28 +55,30 @@ def ship(claims: Iterable[Claim], workspace: Workspace, out: Path = SHIPPED) -> 
     return list(dict.fromkeys(shipping))
 
 
-def _copy(run: Run, known: Run | None, out: Path, *, tables: bool) -> None:
-    """Copy a run without its weights; one that is there with figures only makes room for one with tables.
+def _copy(run: Run, known: Run | None, out: Path, *, tables: bool, texts: bool) -> None:
+    """Copy a run without its weights; one that is there with fewer tables makes room for one with more.
 
     `known` is the run of this spec that is shipped already, here or in the demonstration. A copy comes before the
     demonstration's for claims and never has fewer tables, or claims that read scores would no longer find them.
     """
-    final = out / "runs" / run.id
-    if final.exists() and not (tables and (final / FIGURES_ONLY_FILE).exists()):
-        return
+    final, tables = out / "runs" / run.id, tables or texts
     whole = known is not None and not known.figures_only
-    if known is not None and known.training == run.training and (whole or not tables):
+    worded = known is not None and wrote(known)
+    enough = (whole or not tables) and (worded or not texts)
+    if known is not None and enough and (final.exists() or known.training == run.training):
         return
     with building(final.parent, private=False) as beside:
         copy_run(run, beside / run.id, weights=False, tables=tables or whole)
-        if run.spec.corpus.is_public_text:
-            _empty_texts(beside / run.id / "tables", run.id)
+        if run.spec.corpus.is_public_text:  # a model that read it may write it, and it is not ours to keep
+            _empty(beside / run.id / "tables", (*TEXTS, *EXAMPLES), run.id)
+        elif not (texts or worded):
+            _empty(beside / run.id / "tables", TEXTS, run.id)
         publish_packed(beside / run.id, final)
 
 
-def _empty_texts(tables: Path, run_id: str) -> None:
-    """Leave no words of public text in a copy: a model that read it may write them, and they are not ours to keep."""
-    for name in (one for one in WORDED if (tables / f"{one}.parquet").exists()):
+def _empty(tables: Path, names: Sequence[str], run_id: str) -> None:
+    """Leave no row in these tables of a copy, as far as it has them."""
+    for name in (one for one in names if (tables / f"{one}.parquet").exists()):
         write_table(tables, name, read_table(tables, name, run_id).iloc[:0])
 
 

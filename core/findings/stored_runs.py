@@ -32,6 +32,11 @@ def with_shipped(workspace: Workspace) -> Workspace:
     return Workspace(workspace.root, shared=(SHIPPED, *workspace.shared), viewer=workspace.viewer)
 
 
+def wrote(run: Run) -> bool:
+    """Whether the texts that the run's model wrote are stored. Without them its tables of texts have no rows."""
+    return not run.figures_only and not run.table("generations").empty
+
+
 class Missing(LookupError):
     """A run, an attack or a table that a claim needs is not there."""
 
@@ -49,7 +54,7 @@ class StoredRuns:
     def has(self, need: Need) -> bool:
         """Whether the run is there with everything the claim reads from it."""
         run = self.find(need.spec)
-        if run is None or (need.scores and run.figures_only):
+        if run is None or (need.scores and run.figures_only) or (need.texts and not wrote(run)):
             return False
         done = {name for name, one in self.workspace.audit(run.id).outcomes().items() if one.state == "done"}
         return done.issuperset(need.audit) and not self.shadows_missing(need) and not self.unmeasured(need)

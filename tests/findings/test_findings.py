@@ -242,6 +242,8 @@ def test_shipping_copies_what_claims_read_and_pages_do_not_list(tmp_path: Path, 
     copied = StoredRuns(Workspace(tmp_path / "nothing", shared=(out,)))
     assert copied.has(needs[0]) and not (out / "runs" / spec.run_id / "model").exists()
     assert made(spec, copied.workspace)[0].read_bytes() == (shadows / "0000.safetensors").read_bytes()
+    wordy = replace(claim, needs=(Need(spec, texts=True),))
+    assert copied.run(spec).table("generations").empty and not copied.has(wordy.needs[0]), "no claim reads its texts"
     pd.testing.assert_frame_equal(copied.quick_scores(spec), StoredRuns(here).quick_scores(spec))
     figures = replace(claim, needs=(Need(spec),))
     later = tmp_path / "figures first"
@@ -251,6 +253,10 @@ def test_shipping_copies_what_claims_read_and_pages_do_not_list(tmp_path: Path, 
     assert alone.metric(spec, "perplexity_heldout") == copied.metric(spec, "perplexity_heldout")
     assert ship([claim], here, later) == [spec.run_id], "a claim that reads scores brings the tables"
     assert StoredRuns(Workspace(tmp_path / "nothing", shared=(later,))).has(needs[0])
+    assert ship([wordy], here, later) == [spec.run_id] and ship([wordy], here, later) == []
+    whole = StoredRuns(Workspace(tmp_path / "nothing", shared=(later,)))
+    pd.testing.assert_frame_equal(whole.run(spec).table("generations"), here.run(spec.run_id).table("generations"))
+    assert whole.has(wordy.needs[0]) and whole.has(needs[0]), "a claim that reads texts brings them"
     assert SHIPPED not in Workspace(tmp_path).shared
 
 

@@ -15,7 +15,7 @@ from tests.models.model_cards import stated_perplexity
 
 SHIPPED = [
     *(ModelSpec(kind=kind, base=base) for base, kind in product(SHIPPED_BASES, get_args(ModelKind))),
-    ModelSpec(kind="gpt2", size="micro"),
+    *(ModelSpec(kind=kind, size="micro") for kind in get_args(ModelKind)),
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from core.findings.claim import PAPERS, Claim
+from core.findings.claims.again.kinds import CLAIMS as KINDS
 from core.findings.claims.again.public_notes import CLAIMS as PUBLIC_NOTES
 from core.findings.claims.again.public_notes_ratio import CLAIMS as PUBLIC_NOTES_RATIO
 from core.findings.claims.again.rarely_named import CLAIMS as RARELY_NAMED
@@ -22,7 +23,7 @@ from core.findings.claims.privai import CLAIMS as PRIVAI
 from core.findings.claims.privai_attempts import CLAIMS as PRIVAI_ATTEMPTS
 
 _FILES: tuple[tuple[Claim, ...], ...] = (
-    *(JAGANNATHA, JAGANNATHA_NOISE, JAGANNATHA_RARITY),
+    *(JAGANNATHA, JAGANNATHA_NOISE, JAGANNATHA_RARITY, KINDS),
     *(HOORY, HOORY_COPIES),
     *(PRIVAI, PRIVAI_ATTEMPTS),
     *(MIRESHGHALLAH, MIRESHGHALLAH_ENERGIES, MIRESHGHALLAH_SAMPLES, MIRESHGHALLAH_RATIO),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from core.attacks.membership.decision import LOSS, RATIO
+from core.demo import SEEDS
 from core.evaluation.stats import intervals
 from core.findings.claim import Claim, Figure
 from core.findings.claims.mireshghallah import DOMAIN, KINDS, REFERENCE
-from core.findings.experiments import CLASSROOM, FEW, SYNTHETIC, plain, with_variant
+from core.findings.experiments import CLASSROOM, FEW, SYNTHETIC, plain, seeded, with_variant
 from core.findings.from_weights.samples import NAME as SAMPLES
 from core.findings.from_weights.samples import NOTES_A_PATIENT
 from core.findings.from_weights.unnamed_others import NAME as UNNAMED_OTHERS
@@ -46,6 +47,34 @@ def _inserted_loss(runs: StoredRuns) -> list[Figure]:
 
 def _insertion_needs(attack: str) -> tuple[Need, ...]:
     return (Need(_INSERTED, measured=(UNNAMED_OTHERS,)), Need(plain("distilbert"), audit=(attack,)))
+
+
+def _inserted_gpt2(attack: str, runs: StoredRuns) -> list[Figure]:
+    return [
+        labelled(
+            seeded("gpt2", seed),
+            insertion_minus_regular(
+                runs, with_variant(plain("gpt2", seed), "name-insertion"), plain("gpt2", seed), attack
+            ),
+        )
+        for seed in SEEDS
+    ]
+
+
+def _inserted_gpt2_ratio(runs: StoredRuns) -> list[Figure]:
+    return _inserted_gpt2(RATIO, runs)
+
+
+def _inserted_gpt2_loss(runs: StoredRuns) -> list[Figure]:
+    return _inserted_gpt2(LOSS, runs)
+
+
+def _insertion_needs_gpt2(attack: str) -> tuple[Need, ...]:
+    inserted = tuple(with_variant(plain("gpt2", seed), "name-insertion") for seed in SEEDS)
+    return (
+        *(Need(spec, measured=(UNNAMED_OTHERS,)) for spec in inserted),
+        *(Need(plain("gpt2", seed), audit=(attack,)) for seed in SEEDS),
+    )
 
 
 def _both_inserted(attack: str, runs: StoredRuns) -> list[Figure]:
@@ -192,6 +221,41 @@ CLAIMS = (
             "its notes until it knows the names, and each patient's name opens about ten of them. Whether that is the "
             "reason was not tested."
         },
+        page="membership",
+    ),
+    Claim(
+        id="M-c42",
+        title="Names in members' notes alone raise the ratio (GPT-2)",
+        says="If the trained notes name their patient and the others do not, the ratio attack becomes stronger. "
+        "M-c16 asks this of a masked model, as the paper does.",
+        figure="AUC .900 → .960",
+        place="§4.3.1, table 6",
+        quantity="AUC of the ratio, in points: members' notes with inserted names − regular notes, others' notes "
+        "regular both times",
+        unit="points",
+        measure=_inserted_gpt2_ratio,
+        rule=Above(),
+        needs=_insertion_needs_gpt2(RATIO),
+        sizes=CLASSROOM,
+        differs=f"A causal model, which the paper does not attack. {_BARE} The public base model is the reference. "
+        + SYNTHETIC,
+        page="membership",
+    ),
+    Claim(
+        id="M-c43",
+        title="Names in members' notes alone weaken the loss (GPT-2)",
+        says="If the trained notes name their patient and the others do not, the loss attack becomes weaker, because "
+        "names are hard to predict. M-c17 asks this of a masked model, as the paper does.",
+        figure="AUC .662 → .561",
+        place="§4.3.1, table 6",
+        quantity="AUC of the loss, in points: members' notes with inserted names − regular notes, others' notes "
+        "regular both times",
+        unit="points",
+        measure=_inserted_gpt2_loss,
+        rule=Below(),
+        needs=_insertion_needs_gpt2(LOSS),
+        sizes=CLASSROOM,
+        differs=f"A causal model, which the paper does not attack. {_BARE} {SYNTHETIC}",
         page="membership",
     ),
 )

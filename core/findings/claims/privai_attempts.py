@@ -134,7 +134,7 @@ CLAIMS = (
         unit="points",
         measure=_styles,
         rule=Above(),
-        needs=tuple(Need(plain("gpt2", seed), scores=True) for seed in SEEDS),
+        needs=tuple(Need(plain("gpt2", seed), texts=True) for seed in SEEDS),
         sizes=CLASSROOM + "; 11 labels and 3 openings, 100 texts each",
         differs="Our question on its attack. The prompts are reworded to this hospital's notes, and they are fixed: "
         "other prompts of a style could differ. " + SAME,
@@ -195,7 +195,7 @@ CLAIMS = (
         unit="ratio",
         measure=_independent,
         rule=Within(0.5, 2.0),
-        needs=tuple(Need(plain("gpt2", seed), scores=True) for seed in SEEDS),
+        needs=tuple(Need(plain("gpt2", seed), texts=True) for seed in SEEDS),
         sizes=CLASSROOM + "; 14 prompts, 100 texts each",
         differs="Our 14 prompts, each asked 100 times, as often as the report asks each of its own. The factor of two "
         "is ours. The intervals take the prompts' rates as normal, which they are not: the largest value that there "
@@ -217,7 +217,7 @@ CLAIMS = (
         unit="points",
         measure=_styles_of_names,
         rule=Within(-0.05, 0.05),
-        needs=tuple(Need(plain("gpt2", seed), scores=True) for seed in SEEDS),
+        needs=tuple(Need(plain("gpt2", seed), texts=True) for seed in SEEDS),
         sizes=CLASSROOM + "; 5 labels and 3 openings that ask for a name, 100 texts each",
         differs="Our question, asked after P-c12. The prompts are fixed. The margin of 5 points is ours. " + SAME,
         why={
@@ -241,7 +241,7 @@ CLAIMS = (
         unit="points",
         measure=_openings,
         rule=Above(),
-        needs=tuple(Need(plain("gpt2", seed), scores=True) for seed in SEEDS),
+        needs=tuple(Need(plain("gpt2", seed), texts=True) for seed in SEEDS),
         sizes=CLASSROOM + "; 6 prompts that open a note, and 2 that do not, 100 texts each",
         differs="Our question, asked after P-c16, whose figures by prompt were known when this rule was written, as "
         "were those by place. The prompts are fixed, and only two open no note, so other prompts could differ. " + SAME,
