@@ -5,12 +5,12 @@ Each page is looked at where it is opened anyway, in tests/browser/test_deep_lin
 
 from __future__ import annotations
 
-import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from tests.browser.served import WAIT, settled, styled
 
+BACKGROUNDS = {"dark": "rgb(16, 22, 29)", "light": "rgb(255, 255, 255)"}  # by colour scheme
 VIEWS = ["lesson?screen=full&step=2", "lesson?screen=full&step=3&shown=3", "lesson?step=6&before=aaa&after=bcd"]
 
 
@@ -43,16 +43,16 @@ def test_a_colour_on_its_way_is_judged_by_its_end(tab):
     assert violations(tab) == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_on_any_view_of_the_lesson(chromium, server, scheme):
-    page = chromium.new_page(viewport={"width": 1280, "height": 800}, color_scheme=scheme)
-    page.set_default_timeout(WAIT)
+def test_axe_finds_nothing_on_any_view_of_the_lesson(tab, server):
     found = []
     for view in VIEWS:
-        page.goto(f"{server}/{view}")
-        expect(page.get_by_role("heading", level=1)).to_be_visible(timeout=WAIT)
-        settled(page)
-        styled(page)
-        found += [(view, *one) for one in violations(page)]
-    page.close()
+        tab.goto(f"{server}/{view}")
+        expect(tab.get_by_role("heading", level=1)).to_be_visible(timeout=WAIT)
+        settled(tab)
+        styled(tab)
+        for scheme, background in BACKGROUNDS.items():
+            tab.emulate_media(color_scheme=scheme)
+            expect(tab.get_by_test_id("stApp")).to_have_css("background-color", background, timeout=WAIT)
+            settled(tab)
+            found += [(view, scheme, *one) for one in violations(tab)]
     assert found == []

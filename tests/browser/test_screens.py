@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.served import WAIT, in_link, no_traceback, settled, to_entry
+from tests.browser.test_accessibility import BACKGROUNDS
 
 NARROW = {"width": 420, "height": 900}
 WIDE = {"width": 1280, "height": 1400}
@@ -37,13 +37,14 @@ def keep_wide_and_narrow(page, shot, name: str) -> None:
     no_traceback(page)
 
 
-@pytest.fixture(params=["light", "dark"])
-def themed(request, chromium):
-    """A wide tab in each colour scheme, and the scheme's name."""
-    page = chromium.new_page(viewport=WIDE, color_scheme=request.param)
-    page.set_default_timeout(WAIT)
-    yield page, request.param
-    page.close()
+def keep_in_light_and_dark(page, shot, name: str) -> None:
+    """The same in each colour scheme, which an open page follows."""
+    for scheme, background in BACKGROUNDS.items():
+        page.set_viewport_size(WIDE)
+        page.emulate_media(color_scheme=scheme)
+        expect(page.get_by_test_id("stApp")).to_have_css("background-color", background, timeout=WAIT)
+        settled(page)
+        keep_wide_and_narrow(page, shot, f"{name}-{scheme}")
 
 
 def with_charts(page, address: str) -> None:
@@ -53,15 +54,16 @@ def with_charts(page, address: str) -> None:
     settled(page)
 
 
-@pytest.mark.parametrize("view", ["Notes", "Fields", "Codes", "Lengths", "Canaries", "Download"])
-def test_every_view_of_a_cohort(tab, server, shot, view):
-    tab.set_viewport_size(WIDE)
+def test_every_view_of_a_cohort(tab, server, shot):
     tab.goto(f"{server}/cohort?cohort=tiny")
-    tab.get_by_role("tab", name=view).click()
-    settled(tab)
-    if view in ("Fields", "Codes", "Lengths"):
-        expect(tab.locator(".main-svg").first).to_be_visible(timeout=WAIT)
-    keep_wide_and_narrow(tab, shot, f"cohort-{view.lower()}")
+    for view in ("Notes", "Fields", "Codes", "Lengths", "Canaries", "Download"):
+        tab.set_viewport_size(WIDE)
+        tab.get_by_role("tab", name=view).click()
+        expect(tab.get_by_role("tabpanel", name=view)).to_be_visible(timeout=WAIT)
+        settled(tab)
+        if view in ("Fields", "Codes", "Lengths"):
+            expect(tab.get_by_role("tabpanel", name=view).locator(".main-svg").first).to_be_visible(timeout=WAIT)
+        keep_wide_and_narrow(tab, shot, f"cohort-{view.lower()}")
 
 
 def test_the_hospital_chosen_on_cohort_is_the_one_train_uses(tab, server):
@@ -74,17 +76,15 @@ def test_the_hospital_chosen_on_cohort_is_the_one_train_uses(tab, server):
     in_link(tab, "cohort=tiny")
 
 
-def test_what_training_will_cost_is_drawn_before_it(themed, server, shot):
-    page, scheme = themed
-    with_charts(page, f"{server}/train?cohort=tiny&epsilon=2")
-    expect(page.get_by_text("computed by PRV")).to_be_visible(timeout=WAIT)
-    keep_wide_and_narrow(page, shot, f"train-cost-{scheme}")
+def test_what_training_will_cost_is_drawn_before_it(tab, server, shot):
+    with_charts(tab, f"{server}/train?cohort=tiny&epsilon=2")
+    expect(tab.get_by_text("computed by PRV")).to_be_visible(timeout=WAIT)
+    keep_in_light_and_dark(tab, shot, "train-cost")
 
 
-def test_the_pair_of_charts(themed, server, shot):
-    page, scheme = themed
-    with_charts(page, f"{server}/tradeoff?at=∞&risk=AUC of the loss attack")
-    keep_wide_and_narrow(page, shot, f"tradeoff-auc-{scheme}")
+def test_the_pair_of_charts(tab, server, shot):
+    with_charts(tab, f"{server}/tradeoff?at=∞&risk=AUC of the loss attack")
+    keep_in_light_and_dark(tab, shot, "tradeoff-auc")
 
 
 def click_until_it_counts(tab: Page, marker: Locator) -> None:

@@ -25,7 +25,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.access.conftest import ACCESS
 from tests.browser.access.provider import Provider
 from tests.browser.access.test_sign_in import MINE, account, signed_in, ward  # noqa: F401 — `ward` is a fixture
-from tests.browser.conftest import FLAGS
+from tests.browser.conftest import FLAGS, program
 from tests.browser.served import ROOT, WAIT, free_port, serving, settled
 from tests.browser.test_analyst import upload
 from tests.browser.test_class import a_class, vote
@@ -157,8 +157,7 @@ server_metadata_url = "{provider.address}/.well-known/openid-configuration"
         apps = tuple(f"127.0.0.1:{address.rpartition(':')[2]}" for address in (first, second))
         with proxied(folder, (apps[0], apps[1]), port, plain_port):
             rules = f"--host-resolver-rules=MAP {HOST}:443 127.0.0.1:{port},MAP {HOST}:80 127.0.0.1:{plain_port}"
-            program = shutil.which("chromium") or shutil.which("google-chrome")
-            browser = chromium.browser_type.launch(executable_path=program, args=[*FLAGS, rules])
+            browser = chromium.browser_type.launch(executable_path=program(), args=[*FLAGS, rules])
             yield Site((apps[0], apps[1]), port, folder / "access.txt", browser, lives.close)
             browser.close()
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from core.__main__ import main
+from core.training.checks import steps
 from core.training.gradients.clipping import Clipper
 from core.training.step_gradients import StepGradients
 from pages.parts.step import charts, gradients, sentences
@@ -105,6 +106,17 @@ def test_a_base_model_has_no_step(smoke_workspace, smoke_specs, tmp_path, capsys
     assert "has no first step" in capsys.readouterr().err
 
 
+@pytest.fixture
+def of_few_notes(monkeypatch):
+    """The checks take their steps with 8 notes, not 32, and take out 2 of them: tests/training/checks has the others.
+
+    What a step costs grows with its notes, and each of these checks takes 20 steps.
+    """
+    monkeypatch.setattr(steps, "PROBES", 2)
+    monkeypatch.setattr(steps, "BESIDE", 6)
+
+
+@pytest.mark.usefixtures("of_few_notes")
 def test_the_page_and_the_command_check_the_same_steps(data, smoke_specs, capsys):
     run = smoke_specs["dp"].run_id
     assert main(["prove", run, "--data", str(data), "--json"]) == 0
@@ -118,6 +130,7 @@ def test_the_page_and_the_command_check_the_same_steps(data, smoke_specs, capsys
     assert table.count("✓") == len(told["checks"]) and "largest move / C" in table
 
 
+@pytest.mark.usefixtures("of_few_notes")
 def test_a_failed_check_is_said_and_comes_first(data, smoke_specs, capsys, monkeypatch):
     monkeypatch.setattr(Clipper, "noisy_gradient", lambda self, sigma, units, rng: self.clipped_gradient(units))
     run = smoke_specs["dp"].run_id
