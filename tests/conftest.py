@@ -16,12 +16,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # two cores are shared with a bro
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the same numbers on every machine
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test reaches out
 
-# Dask's processes look at the clock 50 times a second, and at themselves 100 times: 7 % of a core for every server with
-# a job engine that waits. Every process that tests start inherits these.
-os.environ.setdefault("DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL", "500ms")
-os.environ.setdefault("DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL", "5s")
-os.environ.setdefault("DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED", "False")
-
 os.environ["PHILAB_SHIPPED"] = os.devnull  # pages are tested with runs that the tests make, not with the shipped ones
 
 import functools
