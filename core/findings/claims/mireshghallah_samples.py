@@ -18,6 +18,7 @@ from core.findings.measures.unnamed_others import insertion_minus_regular, named
 from core.findings.needs import Need
 from core.findings.rules import Above, Below
 from core.findings.stored_runs import StoredRuns
+from core.spec import RunSpec
 from core.spec.model_names import MODEL_NAMES
 
 
@@ -49,32 +50,20 @@ def _insertion_needs(attack: str) -> tuple[Need, ...]:
     return (Need(_INSERTED, measured=(UNNAMED_OTHERS,)), Need(plain("distilbert"), audit=(attack,)))
 
 
-def _inserted_gpt2(attack: str, runs: StoredRuns) -> list[Figure]:
-    return [
-        labelled(
-            seeded("gpt2", seed),
-            insertion_minus_regular(
-                runs, with_variant(plain("gpt2", seed), "name-insertion"), plain("gpt2", seed), attack
-            ),
-        )
-        for seed in SEEDS
-    ]
+def _inserted_into(seed: int) -> RunSpec:
+    """GPT-2's notes with inserted names, without privacy."""
+    return with_variant(plain("gpt2", seed), "name-insertion")
 
 
 def _inserted_gpt2_ratio(runs: StoredRuns) -> list[Figure]:
-    return _inserted_gpt2(RATIO, runs)
+    return [labelled(seeded("gpt2", 0), insertion_minus_regular(runs, _inserted_into(0), plain("gpt2"), RATIO))]
 
 
 def _inserted_gpt2_loss(runs: StoredRuns) -> list[Figure]:
-    return _inserted_gpt2(LOSS, runs)
-
-
-def _insertion_needs_gpt2(attack: str) -> tuple[Need, ...]:
-    inserted = tuple(with_variant(plain("gpt2", seed), "name-insertion") for seed in SEEDS)
-    return (
-        *(Need(spec, measured=(UNNAMED_OTHERS,)) for spec in inserted),
-        *(Need(plain("gpt2", seed), audit=(attack,)) for seed in SEEDS),
-    )
+    return [
+        labelled(seeded("gpt2", seed), insertion_minus_regular(runs, _inserted_into(seed), plain("gpt2", seed), LOSS))
+        for seed in SEEDS
+    ]
 
 
 def _both_inserted(attack: str, runs: StoredRuns) -> list[Figure]:
@@ -235,10 +224,10 @@ CLAIMS = (
         unit="points",
         measure=_inserted_gpt2_ratio,
         rule=Above(),
-        needs=_insertion_needs_gpt2(RATIO),
+        needs=(Need(_inserted_into(0), measured=(UNNAMED_OTHERS,)), Need(plain("gpt2"), audit=(RATIO,))),
         sizes=CLASSROOM,
         differs=f"A causal model, which the paper does not attack. {_BARE} The public base model is the reference. "
-        + SYNTHETIC,
+        f"{FEW} {SYNTHETIC}",
         page="membership",
     ),
     Claim(
@@ -253,7 +242,11 @@ CLAIMS = (
         unit="points",
         measure=_inserted_gpt2_loss,
         rule=Below(),
-        needs=_insertion_needs_gpt2(LOSS),
+        needs=(
+            *(Need(_inserted_into(seed), measured=(UNNAMED_OTHERS,)) for seed in SEEDS),
+            Need(plain("gpt2"), audit=(LOSS,)),
+            *(Need(plain("gpt2", seed), scores=True) for seed in SEEDS[1:]),  # whose loss the quick audit alone has
+        ),
         sizes=CLASSROOM,
         differs=f"A causal model, which the paper does not attack. {_BARE} {SYNTHETIC}",
         page="membership",
