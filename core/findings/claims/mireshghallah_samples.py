@@ -228,6 +228,11 @@ CLAIMS = (
         sizes=CLASSROOM,
         differs=f"A causal model, which the paper does not attack. {_BARE} The public base model is the reference. "
         f"{FEW} {SYNTHETIC}",
+        why={
+            "holds": "The AUC rises from .833 to .960. The two sides differ in more than the training, though: the "
+            "public model, which has read neither, tells them apart by its loss at .35, because notes that open with "
+            "a name are harder for it."
+        },
         page="membership",
     ),
     Claim(
@@ -249,6 +254,12 @@ CLAIMS = (
         ),
         sizes=CLASSROOM,
         differs=f"A causal model, which the paper does not attack. {_BARE} {SYNTHETIC}",
+        why={
+            "does not hold": "The AUC rises from .88 to .99. Members' notes with names are no harder for the model "
+            "than regular ones (a mean loss of .60 to .62 nats a token, .62 before). The others' notes, which have no "
+            "names, are harder for it than for the model of regular notes (1.79 to 1.81, 1.39 to 1.40 before). Why was "
+            "not tested."
+        },
         page="membership",
     ),
 )
