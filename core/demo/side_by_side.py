@@ -1,6 +1,6 @@
-"""Work on several runs at a time: each in a process of its own with one share of the cores.
+"""Work on several runs at a time: each in a separate process with its share of the cores.
 
-What uses one core alone, as drawing noise, tokenizing or an attack's bootstrap, then leaves no other core idle.
+What uses one core alone, such as drawing noise, tokenizing or an attack's bootstrap, then leaves no other core idle.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import Any
 
-Say = Callable[[str], None]
+from core.pipeline.progress_lines import Say
 
 
 class _InTurn(Executor):
@@ -23,14 +23,14 @@ class _InTurn(Executor):
         future: Future[Any] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
-        except Exception as error:  # noqa: BLE001 — the future gives it to who asks for the result
+        except Exception as error:  # noqa: BLE001 — the future raises it when its result is asked for
             future.set_exception(error)
         return future
 
 
 @contextmanager
 def workers(processes: int) -> Iterator[Executor]:
-    """An executor for so many pieces of work at a time; with one, they are done in this process.
+    """An executor that does this number of pieces of work at a time; with 1, they are done in this process.
 
     Work that has not begun when the block ends by an error is dropped. Functions and their arguments are pickled.
     """

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from core.demo.plan import SEEDS, Part, Planned, parts, planned, state_of
-from core.demo.side_by_side import Prefixed, Say, reason, workers
+from core.demo.side_by_side import Prefixed, reason, workers
 from core.demo.work_left import WorkLeft
-from core.pipeline.progress_lines import training_lines
+from core.pipeline.progress_lines import Say, training_lines
 from core.pipeline.training_run import RunBusy, execute
 from core.runs.store import DiskFull, Workspace
 from core.spec import RunSpec
@@ -192,7 +192,7 @@ def _named(row: Planned) -> str:
 
 
 def _train(spec: RunSpec, workspace: Workspace, say: Say) -> str:
-    """Make a run, perhaps in a process of its own, and return its id. Raises RunBusy if another process makes it."""
+    """Make a run, perhaps in a separate process, and return its id. Raises RunBusy if another process makes it."""
     return execute(spec, workspace, wait=False, on_event=training_lines(say, stage="  {}", every=STEP_SECONDS)).id
 
 

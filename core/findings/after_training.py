@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from core.attacks.registry import no_report
 from core.demo.plan import training_seconds
-from core.demo.side_by_side import Prefixed, Say, reason, workers
+from core.demo.side_by_side import Prefixed, reason, workers
 from core.demo.work_left import WorkLeft
 from core.findings.from_weights.tables import MEASUREMENTS, make
 from core.findings.measures.references import shadow_target
 from core.findings.stored_runs import SHIPPED, StoredRuns
 from core.pipeline.full_audit import SUMMARY, audit
-from core.pipeline.progress_lines import audit_lines
+from core.pipeline.progress_lines import Say, audit_lines
 from core.pipeline.shadows import made, train_shadows
 from core.runs.audits import ATTACKS_FILE
 from core.runs.store import DEMO, Workspace
@@ -25,7 +25,7 @@ from core.spec import RunSpec
 
 @dataclass(frozen=True)
 class ShadowModels:
-    """Training so many further shadow models of a run. Shipped ones count, new ones stay in the data folder."""
+    """Training a number of further shadow models of a run. Shipped ones count, new ones stay in the data folder."""
 
     spec: RunSpec
     count: int
@@ -115,7 +115,7 @@ Task = ShadowModels | Attacks | Tables
 
 
 def work_off(tasks: Sequence[Task], workspace: Workspace, say: Say, left: WorkLeft, processes: int) -> None:
-    """Do these tasks, so many at a time. One that fails does not keep the others from being done.
+    """Do these tasks, `processes` of them at a time. One that fails does not keep the others from being done.
 
     Raises:
         ValueError: Some failed; the message names their runs.

@@ -14,7 +14,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from core.demo.plan import Planned, estimated_seconds
-from core.demo.side_by_side import Say
 from core.demo.training import described, train_missing
 from core.demo.work_left import WorkLeft
 from core.findings.after_training import Attacks, ShadowModels, Tables, Task, work_off
@@ -24,6 +23,7 @@ from core.findings.needs import Need
 from core.findings.stored_runs import StoredRuns
 from core.findings.wording import figure_text
 from core.pipeline.full_audit import SUMMARY
+from core.pipeline.progress_lines import Say
 from core.pipeline.shadows import folder_name
 from core.runs.store import Workspace
 from core.spec import RunSpec
@@ -71,9 +71,8 @@ def _lacks_the_run(need: Need, runs: StoredRuns) -> bool:
 def train(claims: Sequence[Claim], workspace: Workspace, say: Say, *, processes: int = 1) -> None:
     """Train what these claims miss, and attack what has to be attacked. Finished runs and attacks are kept.
 
-    A shipped run without the tables or weights that a claim needs is trained again in the data folder. With several
-    processes so many runs are worked on at a time, the longest first, and `say` has to be a function that can be
-    pickled.
+    A shipped run without the tables or weights that a claim needs is trained again in the data folder. Several
+    processes work on as many runs at a time, the longest first; then `say` has to be a function that can be pickled.
 
     Raises:
         ValueError: Some runs failed; the message names them.

@@ -183,8 +183,8 @@ CLAIMS = (
         "added when GPT-2's figures and those of the masked models' first seed were known. " + SYNTHETIC,
         why={
             "cannot tell": "GPT-2's larger model leaks 14 to 15 points more on every seed. The larger masked models "
-            "leak 3 to 5 points more, and BERT's intervals of two seeds of three include 0. On average of the three "
-            "seeds both leak more, too (J-c39)."
+            "leak 3 to 5 points more, and BERT's intervals include 0 on two seeds of three. Averaged over the three "
+            "seeds, both leak more, too (J-c39)."
         },
         page="membership",
     ),

@@ -250,7 +250,9 @@ CLAIMS = (
         needs=(
             *(Need(_inserted_into(seed), measured=(UNNAMED_OTHERS,)) for seed in SEEDS),
             Need(plain("gpt2"), audit=(LOSS,)),
-            *(Need(plain("gpt2", seed), scores=True) for seed in SEEDS[1:]),  # whose loss the quick audit alone has
+            *(
+                Need(plain("gpt2", seed), scores=True) for seed in SEEDS[1:]
+            ),  # of these, the quick audit alone has the loss
         ),
         sizes=CLASSROOM,
         differs=f"A causal model, which the paper does not attack. {_BARE} {SYNTHETIC}",

@@ -44,12 +44,13 @@ CLAIMS = (
         "J-c2",
         "J-c38",
         "with BERT",
-        "about models whose public bases have read abstracts and leaflets alone",
+        "about models from public bases that have read abstracts and leaflets alone",
+        quantity=f"{PL}: GPT-2 − a masked model, the same notes by the loss attack",
         measure=_causal,
         needs=tuple(Need(of_size(kind, "tiny", seed), scores=True) for kind in ALL_KINDS for seed in SEEDS),
         sizes=f"{CLASSROOM}; models of 1.2 million parameters from the bases `clinical`",
-        differs="GPT-2 reads the notes 8 times, the masked models 16 times, each by its own recipe. What the first two "
-        f"seeds leak was known. {SYNTHETIC}",
+        differs="GPT-2 reads the notes 8 times, the masked models 16 times, each by its own recipe. What GPT-2 leaks "
+        f"was known, and of the masked models the first seed. {SYNTHETIC}",
     ),
     asked_again(
         "J-c1",
