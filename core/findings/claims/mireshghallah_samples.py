@@ -250,9 +250,7 @@ CLAIMS = (
         needs=(
             *(Need(_inserted_into(seed), measured=(UNNAMED_OTHERS,)) for seed in SEEDS),
             Need(plain("gpt2"), audit=(LOSS,)),
-            *(
-                Need(plain("gpt2", seed), scores=True) for seed in SEEDS[1:]
-            ),  # of these, the quick audit alone has the loss
+            *(Need(plain("gpt2", seed), scores=True) for seed in SEEDS[1:]),  # loss of the quick audit
         ),
         sizes=CLASSROOM,
         differs=f"A causal model, which the paper does not attack. {_BARE} {SYNTHETIC}",
