@@ -188,6 +188,8 @@ def findings(
         wanted = chosen(claims or [])
         if write and claims:
             raise BadInput("--write stores all claims: leave the ids out.")
+        if write and without_shipped:
+            raise BadInput("--write rests on the shipped runs, too: leave --without-shipped out.")
         workspace = Workspace(data, shared=()) if without_shipped else with_shipped(Workspace(data))
         if public_notes is not None:
             add_public_notes(public_notes, workspace, PUBLIC_NOTES, teller())

@@ -161,3 +161,9 @@ def test_a_reader_who_has_read_enough_is_no_failure() -> None:
         done = subprocess.run(command(*arguments), cwd=ROOT, stdout=write, stderr=subprocess.PIPE)  # noqa: S603
         os.close(write)
         assert done.returncode in (1, 141) and done.stderr == b""
+
+
+def test_findings_are_not_stored_without_the_shipped_runs(capsys, tmp_path):
+    """Claims that rest on these would lose their evidence."""
+    assert main(["findings", "--write", "--without-shipped", "--data", str(tmp_path)]) == 2
+    assert "leave --without-shipped out" in capsys.readouterr().err
