@@ -11,17 +11,18 @@ from playwright.sync_api import Page, expect
 from tests.browser.served import WAIT, settled, styled
 
 BACKGROUNDS = {"dark": "rgb(16, 22, 29)", "light": "rgb(255, 255, 255)"}  # by colour scheme
+STILL = "*, *::before, *::after { transition: none !important; } [data-stale=true] { opacity: 1 !important; }"
 VIEWS = ["lesson?screen=full&step=2", "lesson?screen=full&step=3&shown=3", "lesson?step=6&before=aaa&after=bcd"]
 
 
 def violations(page: Page) -> list[tuple[str, str, list[str]]]:
     """(impact, rule, beginnings of the elements) of everything that axe-core finds on a page that is drawn.
 
-    Colours that are still on their way to others go to their ends first, and what is pale because it is drawn again is
-    waited for: axe-core judges what it sees at that moment.
+    axe-core judges what it sees at that moment. So colours that are still on their way to others go to their ends
+    first, what is drawn again is waited for, and parts that are drawn again every few seconds do not turn pale.
     """
     expect(page.locator("[data-stale=true]")).to_have_count(0, timeout=WAIT)
-    page.add_style_tag(content="*, *::before, *::after { transition: none !important; }")
+    page.add_style_tag(content=STILL)
     found = Axe().run(page).response["violations"]
     return [(one["impact"], one["id"], [node["html"][:160] for node in one["nodes"]]) for one in found]
 
@@ -41,6 +42,19 @@ def test_a_colour_on_its_way_is_judged_by_its_end(tab):
     )
     assert tab.evaluate("getComputedStyle(document.querySelector('p')).color") == "rgb(192, 192, 192)"
     assert violations(tab) == []
+
+
+def test_what_is_drawn_again_meanwhile_is_judged_as_if_it_were_not(tab):
+    tab.set_content(
+        "<html lang='en'><title>A title</title><style>[data-stale=true] { opacity: 0.3; transition: opacity 1s}</style>"
+        "<body style='background: white'><main><h1>A heading</h1><p>Words</p></main>"
+    )
+    tab.evaluate(
+        "new MutationObserver(() => { document.querySelector('p').dataset.stale = true })"
+        ".observe(document.head, { childList: true })"
+    )
+    assert violations(tab) == []
+    assert tab.locator("p[data-stale=true]").count() == 1
 
 
 def test_axe_finds_nothing_on_any_view_of_the_lesson(tab, server):
