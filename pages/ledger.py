@@ -6,7 +6,7 @@ import streamlit as st
 
 from pages.parts.common import layout, shell
 from pages.parts.ledger import views
-from pages.parts.pickers.cohort_picker import hospital_name
+from pages.parts.pickers.cohort_picker import hospital_name, presets_first
 from pages.parts.session import owner
 
 shell.page(
@@ -17,7 +17,8 @@ shell.page(
 
 runs = [run for run in owner.workspace().runs() if not run.spec.is_base]
 if runs:
-    cohorts = {spec.digest(): spec for spec in dict.fromkeys(run.spec.corpus for run in runs)}
+    made_here = dict.fromkeys(run.spec.corpus for run in runs if not run.shipped)  # the newest run's cohort first
+    cohorts = {spec.digest(): spec for spec in [*made_here, *presets_first({run.spec.corpus for run in runs})]}
     chosen = st.selectbox(
         "Cohort",
         list(cohorts),

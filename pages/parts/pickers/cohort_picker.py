@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import streamlit as st
 from pydantic import ValidationError
 
@@ -172,6 +174,17 @@ def hospital_name(spec: CorpusSpec) -> str:
     else:
         named = f"hospital of {PRESETS[preset]}" if PRESETS[preset].endswith("notes") else f"{PRESETS[preset]} hospital"
     return named if spec.variant == "regular" else f"{named}, {spec.variant.replace('-', ' ')}"
+
+
+def presets_first(specs: Iterable[CorpusSpec]) -> list[CorpusSpec]:
+    """In a fixed order: the preset that the pages open with, the other presets as they are listed, then by name."""
+    presets = [CORPUS_PRESETS[name] for name in dict.fromkeys([OPENING, *PRESETS]) if name in CORPUS_PRESETS]
+    last = len(presets)
+
+    def place(spec: CorpusSpec) -> tuple[int, str, str]:
+        return presets.index(spec) if spec in presets else last, hospital_name(spec), spec.digest()
+
+    return sorted(specs, key=place)
 
 
 def too_large_to_build(spec: CorpusSpec) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import pandas as pd
@@ -51,9 +52,9 @@ def show(epsilon: float, models: Models) -> None:
     if said:
         st.markdown(said)
     st.caption(
-        "Below each figure: its 95\u00a0% interval, and its control, the same count on patients that the model never "
-        "saw (canaries never planted). A blind guess has an AUC of 0.5 and 1.4 bits of exposure. Bits per character "
-        "compare models with different tokenizers; lower is more useful."
+        "Below each figure: its 95\u00a0% interval, then its control with an interval, which is the same count on "
+        "patients that the model never saw (canaries never planted). A blind guess has an AUC of 0.5 and 1.4 bits of "
+        "exposure. Bits per character compare models with different tokenizers; lower is more useful."
     )
     data_table(_table(figures, chosen), name="three-models")
 
@@ -110,16 +111,23 @@ def table_html(figures: pd.DataFrame, chosen: list[tuple[str, str]], epsilon: fl
 
 
 def _cell(own: pd.DataFrame, metric: str) -> str:
-    """One figure as HTML: its value in bold, its 95 % interval, and its control on people the model never saw."""
+    """One figure as HTML: its value in bold, its 95 % interval, and its control likewise, on people it never saw."""
     if (metric, "run") not in own.index:
         return "not measured"
     now, number = own.loc[(metric, "run")], partial(_number, metric)
     lines = [f"<b>{html.escape(number(now['value']))}</b>"]
-    if now["low"] == now["low"]:
-        lines.append(f"{html.escape(number(now['low']))} to {html.escape(number(now['high']))}")
+    if limits := _limits(now, number):
+        lines.append(html.escape(limits))
     if (metric, "heldout") in own.index:
-        lines.append(f"control {html.escape(number(own.loc[(metric, 'heldout'), 'value']))}")
+        control = own.loc[(metric, "heldout")]
+        limits = _limits(control, number)
+        lines.append(html.escape(f"control {number(control['value'])}" + (f" ({limits})" if limits else "")))
     return "<br>".join(lines)
+
+
+def _limits(row: pd.Series, number: Callable[[float], str]) -> str:
+    """The ends of a 95 % interval; empty if there is none."""
+    return "" if math.isnan(row["low"]) or math.isnan(row["high"]) else f"{number(row['low'])} to {number(row['high'])}"
 
 
 def _share(metric: str) -> bool:

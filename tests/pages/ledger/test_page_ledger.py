@@ -267,3 +267,16 @@ def test_in_a_class_only_the_instructor_records_a_release(workspace, smoke_specs
     app.session_state["instructor_key"] = "the-key-of-this-class"
     app = confirm(app.run())
     assert [one.reason for one in ledger.releases()] == ["for the class"]
+
+
+def test_the_cohort_of_the_newest_own_run_comes_first_and_shipped_ones_in_a_fixed_order(
+    smoke_workspace, monkeypatch, tmp_path
+):
+    """Time stamps of shipped runs say when they were made for the repository, which tells a reader nothing."""
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path / "empty"))
+    monkeypatch.delenv("PHILAB_SHIPPED", raising=False)
+    first, second = opened().selectbox(key="ledger_cohort").options[:2]
+    assert first.startswith("hospital of about 12,000 notes") and second.startswith("classroom hospital")
+    monkeypatch.setenv("PHILAB_DATA", str(smoke_workspace))
+    first, second = opened().selectbox(key="ledger_cohort").options[:2]
+    assert first.startswith("tiny hospital") and second.startswith("hospital of about 12,000 notes")

@@ -1,11 +1,11 @@
-"""What the line under a cohort says that its settings will build."""
+"""What the line under a cohort says that its settings will build, and the order of cohorts in a list."""
 
 from __future__ import annotations
 
 import pytest
 
-from core.spec import CORPUS_PRESETS
-from pages.parts.pickers.cohort_picker import describe
+from core.spec import CORPUS_PRESETS, OPENING
+from pages.parts.pickers.cohort_picker import PRESETS, describe, presets_first
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,11 @@ from pages.parts.pickers.cohort_picker import describe
 def test_the_most_copies_of_a_canary_sentence_are_named_where_they_are_not_the_usual_ones(changes, told):
     classroom = CORPUS_PRESETS["classroom"].model_copy(update={"canaries": 60})
     assert told in describe(classroom.model_copy(update=changes))
+
+
+def test_cohorts_stand_in_one_order_however_they_come():
+    others = [CORPUS_PRESETS["study"].model_copy(update={"patients": number}) for number in (900, 100)]
+    presets = [CORPUS_PRESETS[name] for name in [OPENING, *PRESETS] if name in CORPUS_PRESETS]
+    expected = [*dict.fromkeys(presets), *sorted(others, key=lambda spec: spec.patients)]
+    assert list(dict.fromkeys(presets_first([*others, *presets[1:]]))) == expected
+    assert list(dict.fromkeys(presets_first([*presets[:0:-1], *others[::-1]]))) == expected

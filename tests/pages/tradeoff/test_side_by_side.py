@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 import re
 import shutil
 from dataclasses import replace
@@ -16,6 +17,7 @@ from core.evaluation.sweep import beside, sweeps
 from core.evaluation.sweep.sweeps import sweeps_of
 from core.runs.store import Workspace
 from core.spec import RunSpec
+from pages.parts.tradeoff import three_models
 from pages.parts.tradeoff.models import Models
 from pages.parts.tradeoff.real_or_written import REAL_NOTES, STATE
 from pages.parts.tradeoff.same_prompt import NOT_KEPT
@@ -122,6 +124,18 @@ def test_three_models_stand_beside_each_other_and_their_costs_add_up(compared, s
     perplexity = Workspace(compared, shared=()).run(smoke_specs["plain"].run_id).metrics
     own = perplexity[(perplexity["metric"] == "perplexity_heldout") & (perplexity["arm"] == "run")]["value"].iloc[0]
     assert f"no privacy {own:.1f}" in words, "the control without noise is no point of the curve"
+
+
+def test_a_control_has_its_interval_where_it_was_measured_with_one():
+    rows = [("run", 0.61, 0.59, 0.62), ("heldout", 0.474, 0.444, 0.496)]
+    names = [("run", 0.36, 0.33, 0.39), ("heldout", 0.0, math.nan, math.nan)]
+    figures = pd.DataFrame(
+        [("private", metric, *row) for metric, many in (("auc_loss", rows), (beside.NAMES, names)) for row in many],
+        columns=["model", "metric", "arm", "value", "low", "high"],
+    ).assign(model=beside.PRIVATE)
+    table = three_models.table_html(figures, [("auc_loss", "AUC"), (beside.NAMES, "names")], 8.0)
+    assert "<b>0.61</b><br>0.59 to 0.62<br>control 0.47 (0.44 to 0.50)</td>" in table
+    assert "<br>control 0\u00a0%</td>" in table
 
 
 def test_without_the_control_nothing_is_said_about_the_price_of_noise(data):
