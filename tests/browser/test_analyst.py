@@ -101,6 +101,8 @@ def test_from_a_file_to_a_patient_to_a_file(tab, server, data, ward, shot):
     for label, value in (("Epochs", "1"), ("Batch size", "32")):
         type_in(tab, label, value)
     tab.locator(".st-key-train button").click()
+    expect(tab.locator("[data-testid=stProgress]").first).to_be_visible(timeout=WAIT)
+    to_page(tab, "Glossary")  # Train would draw the training every second, which costs more than the training
     run = finished_run(data, lambda run: run.spec.corpus.imported is not None and run.spec.privacy.private)
 
     to_page(tab, "Patients")

@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from core.jobs.work import Work
 from core.runs.events import read_events
 from core.runs.store import Workspace
-from tests.browser.served import ROOT, TRAINED, WAIT, finished_run, no_traceback, serving, settled, type_in
+from tests.browser.served import ROOT, TRAINED, WAIT, finished_run, no_traceback, serving, settled, to_entry, type_in
 from tests.few_claims import IN_WORKERS
 from tests.jobs.dask_processes import scheduler_process, until, worker_process
 
@@ -47,6 +47,17 @@ def train(page: Page, address: str, seed: int, epochs: int) -> None:
     page.locator(".st-key-train button").click()
 
 
+def to_page(page: Page, title: str) -> None:
+    """Go by the menu, in the same session.
+
+    While nothing is asked of Train the tests are elsewhere: it draws the training every second, which costs more than
+    the training. That an open page sees its run's end is tested in tests/browser/test_newcomer.py.
+    """
+    to_entry(page, title)
+    expect(page.get_by_role("heading", level=1, name=title)).to_be_visible(timeout=WAIT)
+    settled(page)
+
+
 def step(work: Work) -> int:
     """The last step in its event log."""
     return max((event["step"] for event in read_events(work.folder) if event["event"] == "step"), default=0)
@@ -64,18 +75,22 @@ def test_a_lost_worker_and_cancel_look_as_with_the_apps_own(
     assert step(work) == 0
     with worker_process(scheduler, "first", tmp_path, str(ROOT), more=IN_WORKERS) as (_, process):
         expect(tab.locator("[data-testid=stProgress]").first).to_be_visible(timeout=WAIT)
+        to_page(tab, "Glossary")
         until(lambda: step(work) > 0)
         process.send_signal(signal.SIGKILL)
     assert work.finished() is None
     with worker_process(scheduler, "second", tmp_path, str(ROOT), more=IN_WORKERS):
         run = finished_run(own_data, lambda run: run.id not in before and run.id == work.run_id)
         assert run.privacy is not None
+        to_page(tab, "Train")
         expect(tab.locator(f"a[href*='right={run.id}']").first).to_be_visible(timeout=TRAINED)
 
         train(tab, address, 42, LONGER)
         until(lambda: len(set(Work.asked_for(workspace)) - {work}) > len(jobs))
         (other,) = [each for each in Work.asked_for(workspace) if each.id not in jobs]
+        to_page(tab, "Glossary")
         until(lambda: step(other) > 0)
+        to_page(tab, "Train")
         tab.get_by_role("button", name="Cancel").first.click()
         until(lambda: not other.folder.exists())
         assert other.finished() is None
