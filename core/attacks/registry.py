@@ -133,10 +133,16 @@ class Attack:
     run: Callable[[Target, Report], Tables]
     version: int = 1  # increase it when a code change alters the result; stored results are then computed again
     version_imported: int = 0  # of runs on imported notes, where a later change concerned these alone
+    version_masked: int = 0  # the same of masked models
 
     def version_for(self, spec: RunSpec) -> int:
         """Version of the results that are computed now for a run of this spec."""
-        return self.version if spec.corpus.imported is None else max(self.version, self.version_imported)
+        concerned = [self.version]
+        if spec.corpus.imported is not None:
+            concerned.append(self.version_imported)
+        if spec.model.kind in MASKED:
+            concerned.append(self.version_masked)
+        return max(concerned)
 
 
 TABLES: dict[str, dict[str, str]] = {}  # table → {column: pandas dtype}

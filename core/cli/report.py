@@ -168,6 +168,13 @@ def findings(
         Path | None,
         typer.Option(metavar="FILE", help="mtsamples.txt, for the claims about public reports (docs/findings.md)."),
     ] = None,
+    labelled: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder with BC5CDR-IOB and NCBI-disease-IOB, for the claims about real abstracts (docs/findings.md).",
+        ),
+    ] = None,
     data: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
@@ -179,6 +186,7 @@ def findings(
         from core.findings.claims import CLAIMS, chosen
         from core.findings.document import document
         from core.findings.experiments import PUBLIC_NOTES
+        from core.findings.labelled_abstracts import add_labelled_abstracts
         from core.findings.public_notes import add_public_notes
         from core.findings.shipping import ship
         from core.findings.stored_runs import StoredRuns, with_shipped
@@ -193,6 +201,8 @@ def findings(
         workspace = Workspace(data, shared=()) if without_shipped else with_shipped(Workspace(data))
         if public_notes is not None:
             add_public_notes(public_notes, workspace, PUBLIC_NOTES, teller())
+        if labelled is not None:
+            add_labelled_abstracts(labelled, workspace)
         if run:
             train(wanted, workspace, say, processes=processes)
         runs = StoredRuns(workspace)

@@ -30,7 +30,10 @@ INTRODUCTION = (
     "L-c2 was “cannot tell” and became “holds”. The rules did not change, and no other verdict did.",
     "Claims with “public reports” in their title are asked of text that was not generated here: sample reports of "
     "mtsamples.com (CC0), each treated as a patient. The figures are shipped, the text is not. "
-    "`python -m core findings J-c33 --run --public-notes mtsamples.txt` trains on it again.",
+    "`python -m core findings J-c33 --run --public-notes mtsamples.txt` trains on it again. "
+    "Claims with “real abstracts” in their title judge entities in sentences of PubMed (BC5CDR and NCBI disease), "
+    "which are not shipped either: `python -m core findings H-c24 --run --labelled bio-ner` reads them in the folders "
+    "BC5CDR-IOB and NCBI-disease-IOB of bio-ner.",
     "A verdict is about this project's small models, and most are about synthetic notes. It does not say that a paper "
     "is wrong.",
 )
@@ -52,7 +55,7 @@ def _from_nothing(found: Sequence[Finding]) -> str:
     hours = hours_from_nothing([one.claim for one in found])
     return (
         "All runs are shipped. `python -m core findings --run --without-shipped --processes 2 --public-notes "
-        "mtsamples.txt` makes them again "
+        "mtsamples.txt --labelled bio-ner` makes them again "
         f"in a data folder that has none, attacks included: an estimated {hours:.0f} hours of one slow core, so about "
         f"{hours / 2:.0f} hours of two, and it goes on where it was stopped."
     )

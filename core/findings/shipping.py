@@ -12,7 +12,7 @@ from pathlib import Path
 
 from core.common.files import make_folder, replaced
 from core.common.folders import building
-from core.demo.export import UNDER_WAY, copy_run, publish_packed
+from core.demo.export import UNDER_WAY, copy_run, publish_packed, thinned
 from core.findings.claim import Claim
 from core.findings.from_weights.tables import FOLDER, file_of
 from core.findings.judging import needed
@@ -69,10 +69,12 @@ def _copy(run: Run, known: Run | None, out: Path, *, tables: bool, texts: bool) 
         return
     with building(final.parent, private=False) as beside:
         copy_run(run, beside / run.id, weights=False, tables=tables or whole)
+        stored = beside / run.id / "tables"
+        write_table(stored, "history", thinned(read_table(stored, "history", run.id)))  # no claim reads single steps
         if run.spec.corpus.is_public_text:  # a model that read it may write it, and it is not ours to keep
-            _empty(beside / run.id / "tables", (*TEXTS, *EXAMPLES), run.id)
+            _empty(stored, (*TEXTS, *EXAMPLES), run.id)
         elif not (texts or worded):
-            _empty(beside / run.id / "tables", TEXTS, run.id)
+            _empty(stored, TEXTS, run.id)
         publish_packed(beside / run.id, final)
 
 

@@ -18,7 +18,9 @@ from core.demo.training import described, train_missing
 from core.demo.work_left import WorkLeft
 from core.findings.after_training import Attacks, ShadowModels, Tables, Task, work_off
 from core.findings.claim import Claim
+from core.findings.from_weights.tables import MEASUREMENTS
 from core.findings.judging import Finding, findings, needed
+from core.findings.labelled_abstracts import labelled_abstracts
 from core.findings.needs import Need
 from core.findings.stored_runs import StoredRuns
 from core.findings.wording import figure_text
@@ -26,7 +28,6 @@ from core.pipeline.full_audit import SUMMARY
 from core.pipeline.progress_lines import Say
 from core.pipeline.shadows import folder_name
 from core.runs.store import Workspace
-from core.spec import RunSpec
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def train(claims: Sequence[Claim], workspace: Workspace, say: Say, *, processes:
         ValueError: Some runs failed; the message names them.
     """
     here, runs = Workspace(workspace.root, shared=()), StoredRuns(workspace)
-    missing = _with_notes([one for one in states(claims, runs) if not one.there], here, say)
+    missing = _with_texts([one for one in states(claims, runs) if not one.there], here, say)
     needs = [one.need for one in missing if _lacks_the_run(one.need, runs)]
     rows = [Planned("findings", need.spec, "missing", _left(here, need)) for need in needs]
     later: list[Task] = [
@@ -96,20 +97,35 @@ def train(claims: Sequence[Claim], workspace: Workspace, say: Say, *, processes:
         work_off(later, workspace, say, left, processes)
 
 
-def _with_notes(missing: Sequence[State], here: Workspace, say: Say) -> list[State]:
-    """Those on a cohort that can be generated, or that was imported into this data folder."""
-    found = [one for one in missing if not _lacks_notes(one.need.spec, here)]
-    lacking = len(missing) - len(found)
-    if lacking:
-        say(
-            f"The public reports are not in {here.root}, so {lacking} {'run' if lacking == 1 else 'runs'} on them "
-            f"{'is' if lacking == 1 else 'are'} left out. Give their file with --public-notes."
-        )
+def _with_texts(missing: Sequence[State], here: Workspace, say: Say) -> list[State]:
+    """Those that need no public text, or one that is in this data folder."""
+    found = list(missing)
+    for lacks, said in (
+        (
+            _lacks_notes,
+            "The public reports are not in {}, so {} on them {} left out. Give their file with --public-notes.",
+        ),
+        (
+            _lacks_abstracts,
+            "The labelled abstracts are not in {}, so {} that should read them {} left out. Give their "
+            "folder with --labelled.",
+        ),
+    ):
+        kept = [one for one in found if not lacks(one, here)]
+        if lacking := len(found) - len(kept):
+            runs, verb = ("1 run", "is") if lacking == 1 else (f"{lacking} runs", "are")
+            say(said.format(here.root, runs, verb))
+        found = kept
     return found
 
 
-def _lacks_notes(spec: RunSpec, here: Workspace) -> bool:
-    return spec.corpus.imported is not None and here.corpus_folder(spec.corpus) is None
+def _lacks_notes(state: State, here: Workspace) -> bool:
+    corpus = state.need.spec.corpus
+    return corpus.imported is not None and here.corpus_folder(corpus) is None
+
+
+def _lacks_abstracts(state: State, here: Workspace) -> bool:
+    return any(MEASUREMENTS[name].of_abstracts for name in state.tables) and not labelled_abstracts(here)
 
 
 def _left(here: Workspace, need: Need) -> float:

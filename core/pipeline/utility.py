@@ -76,26 +76,44 @@ def entity_score(
 ) -> Scored:
     """Entities in labelled sentences of a folder with train.tsv and test.tsv (`core.tasks.iob`), such as BC5CDR's.
 
-    The head is fitted on at most `learned` sentences of train.tsv and judged on at most `judged` of test.tsv, both
-    drawn at random.
-
     Raises:
         FileNotFoundError, ValueError: a file is missing or cannot be read; the text is a sentence.
     """
-    from core.tasks.entities import entity_counts
-    from core.tasks.iob import JUDGE_FILE, LEARN_FILE, read_iob, types_of
-
-    known = _drawn(read_iob(folder / LEARN_FILE), learned, seed)
-    asked = _drawn(read_iob(folder / JUDGE_FILE), judged, seed)
-    types = types_of(known)
-    if not types or not asked:
-        raise ValueError(f"{folder}: {LEARN_FILE} needs sentences with entities, and {JUDGE_FILE} needs sentences")
-    counts = entity_counts(lm, known, asked, types, seed=seed)
+    known, asked = labelled_sentences(folder, learned=learned, judged=judged, seed=seed)
+    counts = sentence_counts(lm, known, asked, seed=seed)
     trials, predicted, correct = (counts[name].to_numpy() for name in ("trials", "predicted", "correct"))
     f1 = patient_bootstrap(weighted_share(2 * correct, trials + predicted), counts["patient_id"], seed=seed)
     precision = float(correct.sum() / predicted.sum()) if predicted.sum() else float("nan")
     recall = float(correct.sum() / trials.sum()) if trials.sum() else float("nan")
     return Scored(f1, precision, recall, len(known), len(asked), int(trials.sum()))
+
+
+def labelled_sentences(
+    folder: Path, *, learned: int = LEARNED_SENTENCES, judged: int = JUDGED_SENTENCES, seed: int = 0
+) -> tuple[list[Tagged], list[Tagged]]:
+    """At most `learned` sentences of train.tsv and at most `judged` of test.tsv, both drawn at random.
+
+    Raises:
+        FileNotFoundError, ValueError: a file is missing, cannot be read or holds no sentence of use.
+    """
+    from core.tasks.iob import JUDGE_FILE, LEARN_FILE, read_iob, types_of
+
+    known = _drawn(read_iob(folder / LEARN_FILE), learned, seed)
+    asked = _drawn(read_iob(folder / JUDGE_FILE), judged, seed)
+    if not types_of(known) or not asked:
+        raise ValueError(f"{folder}: {LEARN_FILE} needs sentences with entities, and {JUDGE_FILE} needs sentences")
+    return known, asked
+
+
+def sentence_counts(lm: LanguageModel, known: list[Tagged], asked: list[Tagged], *, seed: int = 0) -> pd.DataFrame:
+    """Fit a head on the sentences `known` and count the entities it finds in those of `asked` (`entity_counts`).
+
+    `patient_id` is the sentence's number in its file.
+    """
+    from core.tasks.entities import entity_counts
+    from core.tasks.iob import types_of
+
+    return entity_counts(lm, known, asked, types_of(known), seed=seed)
 
 
 def _drawn(sentences: list[Tagged], most: int, seed: int) -> list[Tagged]:

@@ -222,7 +222,7 @@ def _normalised_ratio(target: Target, report: Report) -> Tables:
 # White-box -----------------------------------------------------------------------------------------------------------
 
 
-def _fitted(name: str, notes: pd.DataFrame, features: np.ndarray, seed: int) -> Tables:
+def fitted_scores(name: str, notes: pd.DataFrame, features: np.ndarray, seed: int) -> Tables:
     """Fit on one fifth of the patients and score the other four, for each fifth in turn (Jagannatha 2021, §5.1).
 
     `scores` holds the first of the five fits, so that its intervals are those of one attack on patients it never saw.
@@ -244,13 +244,14 @@ def _fitted(name: str, notes: pd.DataFrame, features: np.ndarray, seed: int) -> 
 def _attention(target: Target, report: Report) -> Tables:
     notes = evaluation_notes(target)
     features = attention_features(target.lm, notes["text"].tolist(), report)
-    return _fitted(ATTENTION, notes, features, target.spec.audit.seed)
+    return fitted_scores(ATTENTION, notes, features, target.spec.audit.seed)
 
 
 def _gradients(target: Target, report: Report) -> Tables:
     notes, seed = evaluation_notes(target, GRADIENT_NOTES), target.spec.audit.seed
-    squares = gradient_features(target.lm, notes["text"].tolist(), seed=seed, report=report)
-    return _fitted(GRADIENTS, notes, np.log(np.maximum(squares, SMALLEST)), seed)
+    texts = notes["text"].tolist()
+    squares = gradient_features(target.lm, texts, mask_draws=MASK_DRAWS, seed=seed, report=report)
+    return fitted_scores(GRADIENTS, notes, np.log(np.maximum(squares, SMALLEST)), seed)
 
 
 # The list ------------------------------------------------------------------------------------------------------------
@@ -267,8 +268,9 @@ def _register(
     cost: Cost = "cheap",
     tables: tuple[str, ...] = ("scores",),
     version: int = 1,
+    version_masked: int = 0,
 ) -> None:
-    register(Attack(name, source, access, kinds, cost, sentence, tables, run, version))
+    register(Attack(name, source, access, kinds, cost, sentence, tables, run, version, version_masked=version_masked))
 
 
 _register(LOSS, "Jagannatha 2021, §4.1.1", _loss, "A note with a low loss was probably in the training data.")
@@ -361,4 +363,5 @@ _register(
     access="white-box",
     cost="moderate",
     tables=("scores", "split_scores"),
+    version_masked=2,
 )

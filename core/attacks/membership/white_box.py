@@ -38,11 +38,13 @@ def concentration(attention: torch.Tensor) -> torch.Tensor:
     return torch.special.xlogy(attention, attention).sum(-1)
 
 
-def attention_features(lm: LanguageModel, texts: Sequence[str], report: Report = no_report) -> np.ndarray:
-    """Mean, median, 5th and 95th percentile over a text's tokens of C(a), (texts, layers · heads · 4), in nats.
+def attention_features(
+    lm: LanguageModel, texts: Sequence[str], report: Report = no_report, *, quantiles: Sequence[float] = QUANTILES
+) -> np.ndarray:
+    """Mean and quantiles over a text's tokens of C(a), (texts, layers · heads · (1 + quantiles)), in nats.
 
-    Source: Jagannatha 2021, §4.1.2, S-AWBA. A token's a is its attention over the tokens of its sample. Texts longer
-    than a sample are read sample by sample.
+    Source: Jagannatha 2021, §4.1.2, S-AWBA: mean, median, 5th and 95th percentile. A token's a is its attention over
+    the tokens of its sample. Texts longer than a sample are read sample by sample.
     """
     samples = encode_samples(lm, texts, min(MAX_TOKENS, lm.context))
     found: list[np.ndarray] = [np.empty((0, 0))] * len(samples)
@@ -62,22 +64,24 @@ def attention_features(lm: LanguageModel, texts: Sequence[str], report: Report =
         lm.model.set_attn_implementation(before)
     report(len(samples), len(samples))
     of_texts = by_text(found, samples.note_index, len(texts))
-    return np.stack([np.concatenate([one.mean(axis=1), *np.quantile(one, QUANTILES, axis=1)]) for one in of_texts])
+    return np.stack([np.concatenate([one.mean(axis=1), *np.quantile(one, quantiles, axis=1)]) for one in of_texts])
 
 
 # Gradient norms (Jagannatha 2021, §4.1.2) ----------------------------------------------------------------------------
 
 
 def gradient_features(
-    lm: LanguageModel, texts: Sequence[str], *, seed: int = 0, report: Report = no_report
+    lm: LanguageModel, texts: Sequence[str], *, mask_draws: int, seed: int = 0, report: Report = no_report
 ) -> np.ndarray:
     """Squared norm of the gradient of a text's training loss in each layer, (texts, layers).
 
     Source: Jagannatha 2021, §4.1.2, S-GWBA. The norms are the training engine's per-example norms
     (`core.training.gradients.clipping`), many texts in one backward pass. The loss is that of training: mean nats a
     predicted token of each sample, summed over a text's samples. For a masked model, the 15 % of predicted tokens are
-    drawn from `seed` and the sample's number.
+    drawn from `seed` and the sample's number, `mask_draws` times, and the squares are averaged over these masks: one
+    mask alone hides most of what the model memorised (docs/methods/membership.md). A causal model has no masks.
     """
+    masks = 1 if lm.causal else mask_draws
     samples = encode_samples(lm, texts, min(MAX_TOKENS, lm.context))
     lengths = np.array([len(ids) for ids in samples.ids])
     order = sorted(range(len(texts)), key=lambda text: lengths[slice(*_rows(samples.note_index, text))].max())
@@ -87,8 +91,12 @@ def gradient_features(
             report(first, len(texts))
             chosen = order[first:last]
             rows = [row for text in chosen for row in range(*_rows(samples.note_index, text))]
-            clipper.backward(_losses(lm, [samples.ids[row] for row in rows], rows, seed), samples.note_index[rows])
-            for text, values in zip(sorted(chosen), clipper.layer_squares().cpu().numpy(), strict=True):
+            found = []
+            for mask in range(masks):
+                losses = _losses(lm, [samples.ids[row] for row in rows], rows, seed, mask)
+                clipper.backward(losses, samples.note_index[rows])
+                found.append(clipper.layer_squares().cpu().numpy())
+            for text, values in zip(sorted(chosen), np.mean(found, axis=0), strict=True):
                 squares[text] = values
     report(len(texts), len(texts))
     return np.stack(squares)
@@ -112,13 +120,14 @@ def _batches(order: list[int], note_index: np.ndarray, lengths: np.ndarray) -> l
     return [*found, (first, len(order))] if order else []
 
 
-def _losses(lm: LanguageModel, ids: list[np.ndarray], rows: list[int], seed: int) -> torch.Tensor:
-    """The training loss of each sample, (B,)."""
+def _losses(lm: LanguageModel, ids: list[np.ndarray], rows: list[int], seed: int, mask: int) -> torch.Tensor:
+    """The training loss of each sample under its mask of this number, (B,)."""
     with torch.enable_grad():
         if lm.causal:
             return example_losses(lm, causal_batch(ids, lm.device))
         keys = [
-            np.random.default_rng([seed, int(row)]).random((2, len(one))) for row, one in zip(rows, ids, strict=True)
+            np.random.default_rng([seed, int(row)]).random((mask + 1, 2, len(one)))[mask]
+            for row, one in zip(rows, ids, strict=True)
         ]
         return example_losses(lm, masked_batch(ids, keys, lm.tokenizer, lm.device))
 

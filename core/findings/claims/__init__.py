@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from core.findings.claim import PAPERS, Claim
+from core.findings.claims.again.abstracts import CLAIMS as REAL_ABSTRACTS
+from core.findings.claims.again.epochs import CLAIMS as EPOCHS
 from core.findings.claims.again.kinds import CLAIMS as KINDS
 from core.findings.claims.again.public_notes import CLAIMS as PUBLIC_NOTES
 from core.findings.claims.again.public_notes_ratio import CLAIMS as PUBLIC_NOTES_RATIO
 from core.findings.claims.again.rarely_named import CLAIMS as RARELY_NAMED
 from core.findings.claims.again.twelve import CLAIMS as TWELVE
+from core.findings.claims.again.white_box import CLAIMS as WHITE_BOX
 from core.findings.claims.hoory import CLAIMS as HOORY
 from core.findings.claims.hoory_copies import CLAIMS as HOORY_COPIES
 from core.findings.claims.jagannatha import CLAIMS as JAGANNATHA
@@ -23,8 +26,8 @@ from core.findings.claims.privai import CLAIMS as PRIVAI
 from core.findings.claims.privai_attempts import CLAIMS as PRIVAI_ATTEMPTS
 
 _FILES: tuple[tuple[Claim, ...], ...] = (
-    *(JAGANNATHA, JAGANNATHA_NOISE, JAGANNATHA_RARITY, KINDS),
-    *(HOORY, HOORY_COPIES),
+    *(JAGANNATHA, JAGANNATHA_NOISE, JAGANNATHA_RARITY, KINDS, WHITE_BOX, EPOCHS),
+    *(HOORY, HOORY_COPIES, REAL_ABSTRACTS),
     *(PRIVAI, PRIVAI_ATTEMPTS),
     *(MIRESHGHALLAH, MIRESHGHALLAH_ENERGIES, MIRESHGHALLAH_SAMPLES, MIRESHGHALLAH_RATIO),
     *(LEHMAN, LEHMAN_LAYERS, RARELY_NAMED),

@@ -219,12 +219,9 @@ CLAIMS = (
         rule=Above(),
         needs=_audited(GRADIENTS),
         sizes=f"{CLASSROOM}; about 2,500 notes are scored by gradients",
-        differs="One norm for each layer, 20 % of the patients used for fitting. " + SYNTHETIC,
-        why={
-            "does not hold": "Gradients find far more members of GPT-2, and fewer of DistilBERT than its loss does. "
-            "The claim is about all models. For GPT-2 it holds with four times as many patients as well (J-c25). Why "
-            "the two models differ was not tested: no stored table decides it."
-        },
+        differs="One norm for each layer, 20 % of the patients used for fitting. DistilBERT's gradients were computed "
+        "under one mask at first, and the claim did not hold; now both attacks average ten (J-c40). " + SYNTHETIC,
+        why={"holds": "For GPT-2 it holds with four times as many patients as well (J-c25)."},
         page="membership",
     ),
     Claim(
@@ -243,8 +240,8 @@ CLAIMS = (
         why={
             "does not hold": "The attack finds almost nothing, while the loss of these strongly trained models already "
             "reveals much. It learns from a fifth of the patients, with 64 features. More patients are not enough: "
-            "with four times as many it is far behind the loss as well (J-c26). Whether more features would help was "
-            "not tested."
+            "with four times as many it is far behind the loss as well (J-c26). More features are not enough either "
+            "(J-c41)."
         },
         page="membership",
     ),

@@ -29,15 +29,16 @@ def _by_sigma(runs: StoredRuns) -> list[Figure]:
 
 
 def _by_smaller_sigma(runs: StoredRuns) -> list[Figure]:
-    return [_at(runs, sigma, SEEDS[0]) for sigma in _SMALLER]
+    return [_at(runs, sigma, seed) for seed in SEEDS for sigma in _SMALLER]
 
 
 def _by_smaller_sigma_groups(runs: StoredRuns) -> list[Figure]:
     return [
         labelled(
-            f"{seeded('gpt2', SEEDS[0])}, σ = {sigma:g}, {LEVEL_NAMES[level]}",
-            single(by_loss(runs, _noisy(sigma), level), leakage),
+            f"{seeded('gpt2', seed)}, σ = {sigma:g}, {LEVEL_NAMES[level]}",
+            single(by_loss(runs, _noisy(sigma, seed), level), leakage),
         )
+        for seed in SEEDS
         for sigma in _SMALLER
         for level in _GROUPS
     ]
@@ -164,9 +165,10 @@ CLAIMS = (
         unit="points",
         measure=_by_smaller_sigma,
         rule=Above(0.01),
-        needs=tuple(Need(_noisy(sigma), scores=True) for sigma in _SMALLER),
+        needs=tuple(Need(_noisy(sigma, seed), scores=True) for seed in SEEDS for sigma in _SMALLER),
         sizes=CLASSROOM,
-        differs="The loss attack instead of attention and groups. The learning rate is that of ε = 8. " + SYNTHETIC,
+        differs="The loss attack instead of attention and groups. The learning rate is that of ε = 8. The figures of "
+        f"seed 0 were known when the other seeds were trained. {SYNTHETIC}",
         page="tradeoff",
     ),
     Claim(
@@ -312,10 +314,10 @@ CLAIMS = (
         unit="points",
         measure=_by_smaller_sigma_groups,
         rule=Above(0.01),
-        needs=tuple(Need(_noisy(sigma), scores=True) for sigma in _SMALLER),
+        needs=tuple(Need(_noisy(sigma, seed), scores=True) for seed in SEEDS for sigma in _SMALLER),
         sizes=CLASSROOM,
         differs="The paper's figure of 5 % is of gradients (S-GWBA); here it is the loss. The learning rate is that of "
-        f"ε = 8. The figures were known when this rule was written, which is that of J-c18. {FEW} {SYNTHETIC}",
+        "ε = 8. The figures of seed 0 were known when this rule was written, which is that of J-c18. " + SYNTHETIC,
         page="tradeoff",
     ),
     Claim(

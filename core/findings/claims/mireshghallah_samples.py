@@ -56,12 +56,16 @@ def _inserted_into(seed: int) -> RunSpec:
 
 
 def _inserted_gpt2_ratio(runs: StoredRuns) -> list[Figure]:
-    return [labelled(seeded("gpt2", 0), insertion_minus_regular(runs, _inserted_into(0), plain("gpt2"), RATIO))]
+    return _inserted_gpt2(RATIO, runs)
 
 
 def _inserted_gpt2_loss(runs: StoredRuns) -> list[Figure]:
+    return _inserted_gpt2(LOSS, runs)
+
+
+def _inserted_gpt2(attack: str, runs: StoredRuns) -> list[Figure]:
     return [
-        labelled(seeded("gpt2", seed), insertion_minus_regular(runs, _inserted_into(seed), plain("gpt2", seed), LOSS))
+        labelled(seeded("gpt2", seed), insertion_minus_regular(runs, _inserted_into(seed), plain("gpt2", seed), attack))
         for seed in SEEDS
     ]
 
@@ -224,12 +228,15 @@ CLAIMS = (
         unit="points",
         measure=_inserted_gpt2_ratio,
         rule=Above(),
-        needs=(Need(_inserted_into(0), measured=(UNNAMED_OTHERS,)), Need(plain("gpt2"), audit=(RATIO,))),
+        needs=(
+            *(Need(_inserted_into(seed), measured=(UNNAMED_OTHERS,)) for seed in SEEDS),
+            *(Need(plain("gpt2", seed), audit=(RATIO,)) for seed in SEEDS),
+        ),
         sizes=CLASSROOM,
         differs=f"A causal model, which the paper does not attack. {_BARE} The public base model is the reference. "
-        f"{FEW} {SYNTHETIC}",
+        f"The figure of seed 0 was known when the other seeds were attacked. {SYNTHETIC}",
         why={
-            "holds": "The AUC rises from .833 to .960. The two sides differ in more than the training, though: the "
+            "holds": "On seed 0 the AUC rises from .833 to .960. The two sides differ in more than the training, though: the "
             "public model, which has read neither, tells them apart by its loss at .35, because notes that open with "
             "a name are harder for it."
         },

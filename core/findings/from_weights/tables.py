@@ -14,12 +14,13 @@ import pandas as pd
 
 from core.common.files import make_folder, replaced
 from core.demo.export import pack
-from core.findings.from_weights import energies, name_layers, samples, unnamed_others
+from core.findings.from_weights import abstract_entities, energies, name_layers, samples, unnamed_others, white_box
+from core.findings.labelled_abstracts import labelled_abstracts
 from core.runs.run import Run
 from core.runs.store import Workspace
 
 if TYPE_CHECKING:
-    from core.attacks.registry import Report, Target
+    from core.attacks.registry import Report
 
 FOLDER = "measured"
 
@@ -32,18 +33,25 @@ class Measurement:
         columns: The table's columns with their pandas types.
         make: Computes it from a run's models and notes. It calls the report between batches.
         seconds: About how long that takes on one slow core.
+        of_abstracts: Whether the labelled abstracts are read (`core.findings.labelled_abstracts`): `make` then gets
+            their folders by name as well, after the report.
     """
 
     columns: Mapping[str, str]
-    make: Callable[[Target, Report], pd.DataFrame]
+    make: Callable[..., pd.DataFrame]
     seconds: float
+    of_abstracts: bool = False
 
 
 MEASUREMENTS: Mapping[str, Measurement] = {
+    abstract_entities.NAME: Measurement(
+        abstract_entities.COLUMNS, abstract_entities.abstract_entities, 120.0, of_abstracts=True
+    ),
     energies.NAME: Measurement(energies.COLUMNS, energies.energies, 600.0),
     name_layers.NAME: Measurement(name_layers.COLUMNS, name_layers.name_layers, 30.0),
     samples.NAME: Measurement(samples.COLUMNS, samples.samples, 150.0),
     unnamed_others.NAME: Measurement(unnamed_others.COLUMNS, unnamed_others.unnamed_others, 300.0),
+    white_box.NAME: Measurement(white_box.COLUMNS, white_box.white_box, 600.0),
 }
 
 
@@ -63,7 +71,8 @@ def make(run: Run, name: str, workspace: Workspace, report: Report) -> Path:
 
     check_attackable(run)
     wanted = MEASUREMENTS[name]
-    frame = wanted.make(target_of(run, workspace), report)
+    folders = (labelled_abstracts(workspace),) if wanted.of_abstracts else ()
+    frame = wanted.make(target_of(run, workspace), report, *folders)
     path = _place(workspace.root, run.id, name)
     make_folder(path.parent)
     with replaced(path) as beside:

@@ -23,6 +23,7 @@ from core.evaluation.stats.bootstrap import (
 )
 from core.evaluation.sweep.limit_measures import heldout_losses
 from core.findings.claim import Figure
+from core.findings.from_weights.abstract_entities import NAME as ABSTRACT_ENTITIES
 from core.findings.stored_runs import Missing, StoredRuns
 from core.spec import RunSpec
 from core.tasks.inference import TASK as INFERENCE
@@ -81,6 +82,37 @@ def accuracy_difference(runs: StoredRuns, one: RunSpec, other: RunSpec) -> Inter
     both = sides[0].join(sides[1], rsuffix="_other")
     statistics = [weighted_share(both[f"correct{end}"], both[f"trials{end}"]) for end in ("", "_other")]
     return _paired(lambda weights: statistics[0](weights) - statistics[1](weights), both.index.to_series())
+
+
+def abstracts_difference(
+    runs: StoredRuns, one: tuple[RunSpec, str], other: tuple[RunSpec, str], corpus: str
+) -> Interval:
+    """F1 of entities in real abstracts with `one` − with `other`, sentences resampled for both.
+
+    Args:
+        runs: Where the tables are.
+        one: A run, and which of its models: `target` or `base`.
+        other: The same for what is compared with it.
+        corpus: The name of the labelled abstracts.
+
+    Raises:
+        Missing: The two were not judged on the same sentences.
+    """
+    sides = [_counted(runs, *side, corpus) for side in (one, other)]
+    if not _same(sides, "trials"):
+        raise Missing(f"the two models did not read the same sentences of {corpus}")
+    both = sides[0].join(sides[1], rsuffix="_other")
+    statistics = [
+        weighted_share(2 * both[f"correct{end}"], both[f"trials{end}"] + both[f"predicted{end}"])
+        for end in ("", "_other")
+    ]
+    return _paired(lambda weights: statistics[0](weights) - statistics[1](weights), both.index.to_series())
+
+
+def _counted(runs: StoredRuns, spec: RunSpec, model: str, corpus: str) -> pd.DataFrame:
+    rows = runs.measured(spec, ABSTRACT_ENTITIES)
+    rows = rows[(rows["corpus"] == corpus) & (rows["model"] == model)]
+    return rows.set_index("sentence")[["trials", "predicted", "correct"]].astype(int)
 
 
 def _same(sides: Sequence[pd.DataFrame], column: str) -> bool:

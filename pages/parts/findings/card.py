@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 import pandas as pd
 import streamlit as st
 
+from core.findings.from_weights.tables import MEASUREMENTS
 from core.findings.judging import NOT_RUN, Finding
 from core.findings.stored_runs import with_shipped
 from core.findings.wording import figure_text, range_text, rule_text, together
@@ -124,5 +125,8 @@ def _options(one: Finding) -> str:
     """What the command needs to judge the claim: nothing where it is judged already."""
     if one.verdict != NOT_RUN:
         return ""
-    public = any(need.spec.corpus.is_public_text for need in one.claim.needs)
-    return " --run --public-notes mtsamples.txt" if public else " --run"
+    if any(need.spec.corpus.is_public_text for need in one.claim.needs):
+        return " --run --public-notes mtsamples.txt"
+    if any(MEASUREMENTS[name].of_abstracts for need in one.claim.needs for name in need.measured):
+        return " --run --labelled bio-ner"
+    return " --run"

@@ -82,8 +82,11 @@ def test_fitted_attacks_on_members_dealt_anew_are_blind_40_seeds(teach, made):
     """Real features of a model that knows half of the notes by heart, fitted to coins dealt anew each time."""
     notes = corpus(48).notes
     known = notes[notes["split"] == "member"]["text"].tolist()
-    features = made(teach("gpt2", known, 10), notes["text"].tolist())
-    features = features if made is attention_features else np.log(np.maximum(features, SMALLEST))
+    lm, texts = teach("gpt2", known, 10), notes["text"].tolist()
+    if made is attention_features:
+        features = attention_features(lm, texts)
+    else:
+        features = np.log(np.maximum(gradient_features(lm, texts, mask_draws=1), SMALLEST))
     table = notes.assign(tokens=10, score=0.0)
     misses = {"auc": 0, "privacy_leakage": 0}
     for seed in range(SEEDS):

@@ -209,7 +209,13 @@ def test_a_student_cannot_lift_the_veil_and_outside_a_class_there_is_none():
 
 
 @pytest.mark.parametrize(
-    ("claim", "options"), [("M-c33", " --run --public-notes mtsamples.txt"), ("J-c1", " --run"), ("J-c2", None)]
+    ("claim", "options"),
+    [
+        ("M-c33", " --run --public-notes mtsamples.txt"),
+        ("H-c24", " --run --labelled bio-ner"),
+        ("J-c1", " --run"),
+        ("J-c2", None),
+    ],
 )
 def test_the_command_of_a_claim_that_is_not_run_names_what_it_needs(claim: str, options: str | None):
     (one,) = [found for found in FOUND if found.claim.id == claim]

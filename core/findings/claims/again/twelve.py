@@ -104,7 +104,7 @@ CLAIMS = (
         differs=f"GPT-2 alone, with few heads. {KNOWN} J-c4. {FEW} {SYNTHETIC}",
         why={
             "does not hold": "With four times as many patients, and four times as many to learn from, attention finds "
-            "little, while the loss reveals much. Whether more features would help was not tested."
+            "little, while the loss reveals much. More features did not help with fewer patients (J-c41)."
         },
     ),
     Claim(

@@ -1,0 +1,56 @@
+"""Puts the labelled abstracts that some claims are about into a data folder: sentences with their entities (IOB)."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from core.common.folders import building, publish
+from core.runs.store import Workspace
+from core.tasks.iob import JUDGE_FILE, LEARN_FILE
+
+FOLDER = "labelled"  # of a data folder
+# Name of a corpus → its folder as it comes, and the beginning of the SHA-256 of its two files together.
+CORPORA: Mapping[str, tuple[str, str]] = {
+    "BC5CDR": ("BC5CDR-IOB", "f0766c9c9fdd"),
+    "NCBI disease": ("NCBI-disease-IOB", "1e35c454273c"),
+}
+
+
+def add_labelled_abstracts(folder: Path, workspace: Workspace) -> None:
+    """Copy the two files of every corpus from `folder`, unless they are there.
+
+    Raises:
+        FileNotFoundError: A file is missing.
+        ValueError: It is another text.
+    """
+    for name, (comes_as, digest) in CORPORA.items():
+        if name in labelled_abstracts(workspace):
+            continue
+        if digest_of(folder / comes_as) != digest:
+            raise ValueError(
+                f"{folder / comes_as} does not hold the sentences of {name} that the claims about real abstracts were "
+                "judged on."
+            )
+        with building(workspace.root / FOLDER, private=False) as beside:
+            for file in (LEARN_FILE, JUDGE_FILE):
+                shutil.copyfile(folder / comes_as / file, beside / file)
+            publish(beside, workspace.root / FOLDER / comes_as, Path.is_dir)
+
+
+def labelled_abstracts(workspace: Workspace) -> dict[str, Path]:
+    """The corpora of a data folder by name: each a folder with the two files."""
+    places = {name: workspace.root / FOLDER / comes_as for name, (comes_as, _) in CORPORA.items()}
+    return {name: place for name, place in places.items() if place.is_dir()}
+
+
+def digest_of(folder: Path) -> str:
+    """The first twelve digits of the SHA-256 of the sentences to learn from and those to judge on."""
+    found = hashlib.sha256()
+    for file in (LEARN_FILE, JUDGE_FILE):
+        if not (folder / file).is_file():
+            raise FileNotFoundError(f"{folder / file} does not exist.")
+        found.update((folder / file).read_bytes())
+    return found.hexdigest()[:12]
