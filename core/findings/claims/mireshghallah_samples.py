@@ -237,8 +237,8 @@ CLAIMS = (
         f"The figure of seed 0 was known when the other seeds were attacked. {SYNTHETIC}",
         why={
             "holds": "On seed 0 the AUC rises from .833 to .960. The two sides differ in more than the training, "
-            "though: the public model, which has read neither, tells them apart by its loss at .35, because notes that open with "
-            "a name are harder for it."
+            "though: the public model, which has read neither, tells them apart by its loss at .35, because notes that "
+            "open with a name are harder for it."
         },
         page="membership",
     ),
