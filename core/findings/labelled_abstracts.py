@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from core.common.files import make_folder
 from core.common.folders import building, publish
 from core.runs.store import Workspace
 from core.tasks.iob import JUDGE_FILE, LEARN_FILE
@@ -20,30 +21,31 @@ CORPORA: Mapping[str, tuple[str, str]] = {
 
 
 def add_labelled_abstracts(folder: Path, workspace: Workspace) -> None:
-    """Copy the two files of every corpus from `folder`, unless they are there.
+    """Copy the two files of every corpus from `folder`, all or none, unless they are there.
 
     Raises:
         FileNotFoundError: A file is missing.
         ValueError: It is another text.
     """
+    if labelled_abstracts(workspace):
+        return
     for name, (comes_as, digest) in CORPORA.items():
-        if name in labelled_abstracts(workspace):
-            continue
         if digest_of(folder / comes_as) != digest:
             raise ValueError(
                 f"{folder / comes_as} does not hold the sentences of {name} that the claims about real abstracts were "
                 "judged on."
             )
-        with building(workspace.root / FOLDER, private=False) as beside:
+    with building(workspace.root, private=False) as beside:
+        for comes_as, _ in CORPORA.values():
             for file in (LEARN_FILE, JUDGE_FILE):
-                shutil.copyfile(folder / comes_as / file, beside / file)
-            publish(beside, workspace.root / FOLDER / comes_as, Path.is_dir)
+                shutil.copyfile(folder / comes_as / file, make_folder(beside / comes_as) / file)
+        publish(beside, workspace.root / FOLDER, Path.is_dir)
 
 
 def labelled_abstracts(workspace: Workspace) -> dict[str, Path]:
-    """The corpora of a data folder by name: each a folder with the two files."""
-    places = {name: workspace.root / FOLDER / comes_as for name, (comes_as, _) in CORPORA.items()}
-    return {name: place for name, place in places.items() if place.is_dir()}
+    """All corpora of a data folder by name, each a folder with the two files; empty if they were not added."""
+    place = workspace.root / FOLDER
+    return {name: place / comes_as for name, (comes_as, _) in CORPORA.items()} if place.is_dir() else {}
 
 
 def digest_of(folder: Path) -> str:

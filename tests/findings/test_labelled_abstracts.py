@@ -53,14 +53,14 @@ def test_both_corpora_are_copied_once(downloaded: Path, tmp_path: Path) -> None:
 
 def test_other_sentences_are_refused_and_leave_nothing(downloaded: Path, tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "data", shared=())
-    file = downloaded / "BC5CDR-IOB" / "test.tsv"
+    file = downloaded / "NCBI-disease-IOB" / "test.tsv"  # the second one: the first is not kept either
     file.write_text(file.read_text(encoding="utf-8").replace("hives", "ulcer"), encoding="utf-8")
-    with pytest.raises(ValueError, match="does not hold the sentences of BC5CDR that the claims"):
+    with pytest.raises(ValueError, match="does not hold the sentences of NCBI disease that the claims"):
         add_labelled_abstracts(downloaded, workspace)
     file.unlink()
     with pytest.raises(FileNotFoundError, match=r"test\.tsv does not exist"):
         add_labelled_abstracts(downloaded, workspace)
-    assert not workspace.root.exists() or not list(workspace.root.rglob("*.tsv"))
+    assert not list(workspace.root.rglob("*.tsv")) and labelled_abstracts.labelled_abstracts(workspace) == {}
 
 
 def test_without_the_abstracts_their_runs_are_left_out_and_the_option_is_named(tmp_path: Path) -> None:

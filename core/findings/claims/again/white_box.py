@@ -49,7 +49,8 @@ CLAIMS = (
         title="One random mask hides what gradients reveal",
         says="A random mask is an obstacle to an attacker who sees the gradients of a masked model: under ten masks "
         "they reveal more than under one.",
-        figure="gradients the most effective attack for every model, DistilBERT the least exposed; no number of masks",
+        figure="a random mask adds a layer of obfuscation and so reduces leakage; without a figure",
+        place="§6",
         quantity=f"{PL} of gradient norms: mean of the squares over ten masks − one mask, the same notes",
         measure=_masks,
         needs=(Need(plain("distilbert"), audit=(GRADIENTS,), measured=(NAME,)),),
@@ -58,8 +59,8 @@ CLAIMS = (
         f"was written. {FEW} {SYNTHETIC}",
         why={
             "holds": "Under one mask the gradient sees 15 % of a note's tokens, and the loss that it is compared with "
-            "is a mean over ten masks. J-c3 was first judged so, and gradients found 11.2 points fewer members of "
-            "DistilBERT than the loss. The attack now averages ten masks as well."
+            "is a mean over ten masks. J-c3 was judged in this way first, and the PL of DistilBERT was 11.2 points "
+            "lower by gradients than by the loss. The attack now averages ten masks as well."
         },
     ),
     asked_again(
@@ -73,8 +74,8 @@ CLAIMS = (
         differs="Ten features a head, with and without their differences from the public model's. The paper does not "
         f"compare with another model. What J-c4 found was known. {SYNTHETIC}",
         why={
-            "does not hold": "More features do not help, and neither does comparing with the public model: attention "
-            "finds no members, or hardly any."
+            "does not hold": "More features do not help, and neither do differences from the public model: attention "
+            "finds almost nothing."
         },
     ),
 )
