@@ -24,7 +24,7 @@ QUANTILES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 COLUMNS = {
     "note_id": "str",
     "patient_id": "str",
-    "split": "str",  # member | heldout
+    "split": "str",  # member | heldout | population
     "tokens": "int32",
     "attack": "str",  # gradient norms (masked models alone) | attention
     "way": "str",  # of the attack: what its features are

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from core.attacks.evaluation_set import MASK_DRAWS, evaluation_notes
+from core.attacks.membership.attacks import GRADIENT_NOTES
 from core.attacks.membership.decision import ATTENTION, GRADIENTS
 from core.attacks.membership.white_box import SMALLEST, attention_features, gradient_features
 from core.attacks.registry import REGISTRY, Target, no_report
@@ -50,19 +54,28 @@ def test_the_table_has_the_scores_of_every_way_and_one_mask_is_not_the_battery_s
 
 
 @pytest.mark.slow
-def test_shipped_gradients_are_those_of_the_shipped_weights(tmp_path) -> None:
-    """The patients of the first notes, computed again: the features of one mask and of ten from the same stream."""
+def test_shipped_scores_are_linear_in_the_gradients_of_the_shipped_weights(tmp_path) -> None:
+    """The first notes computed again: one fit made all scores, so they are an affine function of the log norms."""
     runs = StoredRuns(with_shipped(Workspace(tmp_path, shared=(DEMO,))))
     run = runs.run(plain("distilbert"))
     rows, audited = runs.measured(run.spec, white_box.NAME), runs.scores(run.spec, GRADIENTS)
     assert dict(rows.dtypes.astype(str)) == COLUMNS
-    one = rows[rows["way"] == ONE_MASK]
-    assert one["note_id"].tolist() == audited["note_id"].tolist()
-    texts = target_of(run, runs.workspace).corpus.notes.set_index("note_id")["text"]
-    some = one.head(40)
-    lm, chosen = run.model(), texts[some["note_id"]].tolist()
-    one_mask, ten = (gradient_features(lm, chosen, mask_draws=masks) for masks in (1, 10))
-    # The scores are fitted on other patients; longer gradients must lower both, and ten masks leave less to chance.
-    for squares, score in ((one_mask, some["score"]), (ten, audited.head(40)["score"])):
-        total = pd.Series(np.log(np.maximum(squares, SMALLEST)).sum(axis=1))
-        assert total.corr(score.reset_index(drop=True), method="spearman") < -0.5
+    target = target_of(run, runs.workspace)
+    notes = evaluation_notes(target, GRADIENT_NOTES).head(200)  # the first ones: masks follow a note's place
+    lm, texts, seed = run.model(), notes["text"].tolist(), run.spec.audit.seed
+    stored = {1: rows[rows["way"] == ONE_MASK], MASK_DRAWS: audited}
+    made = {masks: gradient_features(lm, texts, mask_draws=masks, seed=seed) for masks in stored}
+    misfits = {pair: _misfit(notes["note_id"], made[pair[0]], stored[pair[1]]) for pair in product(stored, stored)}
+    assert max(misfits[masks, masks] for masks in stored) < 0.01
+    assert min(misfits[1, MASK_DRAWS], misfits[MASK_DRAWS, 1]) > 0.1, "the features of another attack fit as well"
+
+
+def _misfit(note_ids: pd.Series, squares: np.ndarray, scores: pd.DataFrame) -> float:
+    """Root mean square that the best affine function of the log norms leaves of the scores, of their deviation."""
+    known = scores.set_index("note_id")["score"].reindex(note_ids)
+    judged = known.notna().to_numpy()
+    features = np.column_stack([np.log(np.maximum(squares, SMALLEST)), np.ones(len(squares))])[judged]
+    wanted = known[judged].to_numpy(dtype=float)
+    assert len(wanted) > 2 * features.shape[1]
+    left = wanted - features @ np.linalg.lstsq(features, wanted, rcond=None)[0]
+    return float(left.std() / wanted.std())
