@@ -54,8 +54,8 @@ def show(epsilon: float, models: Models) -> None:
     st.caption(
         "Below each figure: its 95\u00a0% interval, then its control with an interval, which is the same count on "
         "patients that the model never saw (canaries never planted). The control of an AUC is that of the public base "
-        "model; a blind guess has 0.5, and 1.4 bits of exposure. Bits per character compare models with different "
-        "tokenizers; lower is more useful."
+        "model. A blind guess has an AUC of 0.5 and 1.4 bits of exposure. Bits per character compare models with "
+        "different tokenizers; lower is more useful."
     )
     data_table(_table(figures, chosen), name="three-models")
 

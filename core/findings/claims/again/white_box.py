@@ -47,11 +47,11 @@ CLAIMS = (
         "one random mask",
         "with ten masks; with one it did not hold for DistilBERT",
         title="One random mask hides what gradients reveal",
-        says="A random mask is an obstacle to an attacker who sees the gradients of a masked model: under ten masks "
-        "they reveal more than under one.",
+        says="A random mask is an obstacle to an attacker who sees the gradients of a masked model. So gradients under "
+        "ten masks reveal more than under one.",
         figure="a random mask adds a layer of obfuscation and so reduces leakage; without a figure",
         place="§6",
-        quantity=f"{PL} of gradient norms: mean of the squares over ten masks − one mask, the same notes",
+        quantity=f"{PL}: gradient norms under ten masks, as the mean of their squares, − under one, the same notes",
         measure=_masks,
         needs=(Need(plain("distilbert"), audit=(GRADIENTS,), measured=(NAME,)),),
         sizes=f"{CLASSROOM}; about 2,500 notes are scored by gradients",
