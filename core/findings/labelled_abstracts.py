@@ -53,6 +53,7 @@ def digest_of(folder: Path) -> str:
     found = hashlib.sha256()
     for file in (LEARN_FILE, JUDGE_FILE):
         if not (folder / file).is_file():
-            raise FileNotFoundError(f"{folder / file} does not exist.")
+            names = " and ".join(comes_as for comes_as, _ in CORPORA.values())
+            raise FileNotFoundError(f"{folder / file} does not exist. Give the folder that holds {names}.")
         found.update((folder / file).read_bytes())
     return found.hexdigest()[:12]
