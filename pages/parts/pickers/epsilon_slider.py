@@ -36,6 +36,7 @@ def pick(label: str, key: str, options: Mapping[str, float], start: str) -> str:
         format_func=lambda one: setting_text(options[one]),
         on_change=linked_choice.share,
         args=(key, key, options),
+        persist_state="session",  # else a browser that gets two reruns before it draws starts at the first option
     )
     linked_choice.shown(key, chosen)
     return chosen

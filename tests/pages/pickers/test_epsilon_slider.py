@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import pytest
+from streamlit.proto.WidgetStates_pb2 import WidgetStates
 from streamlit.testing.v1 import AppTest
 
 from pages.parts.pickers.epsilon_slider import epsilon_key
@@ -43,3 +45,12 @@ def test_it_reads_as_a_sentence_and_its_link_is_a_number():
 
 def test_without_a_link_or_with_one_that_it_lacks_it_starts_where_it_is_told():
     assert opened().text[0].value == opened(epsilon="7").text[0].value == "8"
+
+
+@pytest.mark.parametrize("link", [{"epsilon": "30"}, {"epsilon": "1000"}])
+def test_every_run_tells_a_browser_that_has_not_drawn_it_yet_where_it_starts(link):
+    app = opened(**link)
+    start = app.text[0].value
+    app._run(WidgetStates())  # such a browser asks for another run and names no widget
+    slider = app.select_slider(key="epsilon")
+    assert app.text[0].value == slider.value == start and slider.proto.set_value
