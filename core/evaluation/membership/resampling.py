@@ -39,8 +39,11 @@ class Auc:
         # counts[i]: how many units of each patient are among the first i non-members; each member reads two rows
         counts = np.zeros((len(theirs) + 1, size), dtype=np.float32)
         np.cumsum(np.eye(size, dtype=np.float32)[q[order]], axis=0, out=counts[1:])
+        by_patient = np.argsort(p, kind="stable")
+        below, below_or_tied = below[by_patient], below_or_tied[by_patient]
+        present, starts = np.unique(p[by_patient], return_index=True)
         self.pairs = np.zeros((size, size))
-        np.add.at(self.pairs, p, (counts[below] + counts[below_or_tied]) / 2)
+        self.pairs[present] = np.add.reduceat((counts[below] + counts[below_or_tied]) / 2, starts, dtype=float)
         self.members = np.bincount(p, minlength=size).astype(float)
         self.others = np.bincount(q, minlength=size).astype(float)
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from core.evaluation.stats.bootstrap import Interval, patient_bootstrap, weighted_share
+from core.evaluation.stats.bootstrap import Interval, codes_of, patient_bootstrap, weighted_share
 from core.evaluation.stats.boundary_intervals import share_interval
 
 FALSE_POSITIVES = 0.10  # false-positive rate of the attack's threshold, from non-members (Mireshghallah 2022, §3.4)
@@ -125,15 +125,17 @@ def unseen_log_odds(
     Returns:
         The log-odds (judged notes,), and which notes were judged, (notes,) bool.
     """
-    flags, fitted = np.asarray(memorised, dtype=bool), _half(np.asarray(patients), seed)
+    flags, fitted = np.asarray(memorised, dtype=bool), _half(patients, seed)
     values = table[list(FEATURE_SETS[features])].to_numpy()
     return _log_odds(values, flags, fitted)[~fitted], ~fitted
 
 
-def _half(patients: np.ndarray, seed: int) -> np.ndarray:
-    names = np.unique(patients)
-    chosen = np.random.default_rng([seed, 505]).permutation(names)[: len(names) // 2]
-    return np.isin(patients, chosen)
+def _half(patients: ArrayLike, seed: int) -> np.ndarray:
+    codes = codes_of(patients)
+    count = codes.max(initial=-1) + 1
+    fitted = np.zeros(count, dtype=bool)
+    fitted[np.random.default_rng([seed, 505]).permutation(count)[: count // 2]] = True
+    return fitted[codes]
 
 
 def _log_odds(values: np.ndarray, flags: np.ndarray, fitted: np.ndarray) -> np.ndarray:

@@ -30,10 +30,10 @@ def predictors_apart(runs: StoredRuns, spec: RunSpec, one: str, other: str) -> I
             seed = spec.audit.seed + split
             odds, half = unseen_log_odds(members, found, members["patient_id"], features, seed=seed)
             statistics.append(weighted_auc(odds.tolist(), found[half].tolist()))
-        judged.append(half)
+        judged.append(np.flatnonzero(half))
 
     def apart(weights: np.ndarray) -> np.ndarray:
-        halves = [weights[:, half] for half in judged]
+        halves = (np.take(weights, half, axis=1) for half in judged)
         pairs = zip(halves, statistics[::2], statistics[1::2], strict=True)
         return np.mean([mine(half) - theirs(half) for half, mine, theirs in pairs], axis=0)
 
