@@ -9,13 +9,14 @@ import copy
 
 import numpy as np
 import torch
+from transformers import Cache
 
 from core.models.build import LanguageModel
 from core.models.encoding import encode_samples
 from core.models.likelihood import BATCH_TOKENS, MAX_TOKENS, token_log_likelihoods
 from core.models.masking import masked_logits
 
-_FEWER = 8  # shared beginnings are computed once if there are at least this many times fewer of them than texts
+_FEWER = 8  # shared beginnings are computed once if there are this many times fewer of them than of longer ones
 
 
 def secret_losses(lm: LanguageModel, texts: list[str]) -> np.ndarray:
@@ -41,35 +42,60 @@ def secret_losses(lm: LanguageModel, texts: list[str]) -> np.ndarray:
 def _causal_losses(lm: LanguageModel, rows: np.ndarray) -> np.ndarray:
     """−log p of each row of (texts, T) given its first token, computing each shared beginning once.
 
-    For example, 1,000 three-digit secrets have 100 beginnings, so keys and values are computed 100 times, not 1,000.
+    For example, 1,000 three-digit secrets have one beginning before the first digit, 10 with it and 100 with the
+    second. So keys and values of the words before are computed once, not 1,000 times.
     """
-    length = _shared_length(rows)
-    beginnings, which = np.unique(rows[:, :length], axis=0, return_inverse=True)
-    ids, endings = torch.from_numpy(beginnings).to(lm.device), torch.from_numpy(rows[:, length:]).to(lm.device)
-    losses = np.zeros(len(rows))
+    codes = _beginnings(rows)
+    losses, above, cache, start = np.zeros(len(rows)), np.zeros(len(rows), dtype=int), None, 0
     with torch.inference_mode():
-        out = lm.model.base_model(input_ids=ids, use_cache=True)
-        logprobs = torch.log_softmax(lm.head(out.last_hidden_state).float(), dim=-1)  # (beginnings, length, V)
-        losses -= _picked(logprobs[:, :-1], ids[:, 1:])[which]
-        step = max(1, BATCH_TOKENS // rows.shape[1])
-        for start in range(0, len(rows), step):
-            part = slice(start, start + step)
-            beginning = torch.from_numpy(which[part]).to(lm.device)
-            losses[part] -= _picked(logprobs[beginning, -1:], endings[part, :1])
-            if endings.shape[1] > 1:
-                cache = copy.deepcopy(out.past_key_values)
-                cache.batch_select_indices(beginning)
-                hidden = lm.model.base_model(input_ids=endings[part, :-1], past_key_values=cache).last_hidden_state
-                losses[part] -= _picked(torch.log_softmax(lm.head(hidden).float(), dim=-1), endings[part, 1:])
+        for end in (*_shared_lengths(codes), rows.shape[1] - 1):
+            which = codes[end - 1]
+            first = np.unique(which, return_index=True)[1]  # a row with each beginning
+            last = end == rows.shape[1] - 1
+            step = max(1, BATCH_TOKENS // rows.shape[1]) if last else len(first)  # the next level needs all of this one
+            for begin in range(0, len(first), step):
+                part = first[begin : begin + step]
+                ids = torch.from_numpy(rows[part, start:end]).to(lm.device)
+                out = lm.model.base_model(input_ids=ids, past_key_values=_of(cache, above[part]), use_cache=not last)
+                logprobs = torch.log_softmax(lm.head(out.last_hidden_state).float(), dim=-1)  # (part, end − start, V)
+                inside = _picked(logprobs[:, :-1], ids[:, 1:])
+                texts = np.flatnonzero((which >= begin) & (which < begin + step))
+                own, following = which[texts] - begin, torch.from_numpy(rows[texts, end, None]).to(lm.device)
+                losses[texts] -= inside[own] + _picked(logprobs[torch.from_numpy(own).to(lm.device), -1:], following)
+            above, cache, start = which, out.past_key_values, end
     return losses
 
 
-def _shared_length(rows: np.ndarray) -> int:
-    """Longest beginning, ≥ 1 token, that leaves at least `_FEWER` times fewer distinct beginnings than rows."""
-    length = 1  # every row begins with BOS
-    while length + 1 < rows.shape[1] and len(np.unique(rows[:, : length + 1], axis=0)) * _FEWER <= len(rows):
-        length += 1
-    return length
+def _of(cache: Cache | None, rows: np.ndarray) -> Cache | None:
+    """A copy of the keys and values of these rows; a forward pass adds to its cache."""
+    if cache is None:
+        return None
+    own = copy.deepcopy(cache)
+    own.batch_select_indices(torch.from_numpy(rows))
+    return own
+
+
+def _beginnings(rows: np.ndarray) -> list[np.ndarray]:
+    """For each length of 1 to T tokens, which of the distinct beginnings each row has, (texts,) from 0 on."""
+    codes, found = np.zeros(len(rows), dtype=np.int64), []
+    for column in rows.T:
+        codes = np.unique(codes * (int(rows.max()) + 1) + column, return_inverse=True)[1]
+        found.append(codes)
+    return found
+
+
+def _shared_lengths(codes: list[np.ndarray]) -> list[int]:
+    """Lengths at which to stop and go on from what is shared, in rising order.
+
+    Each is the longest with at most a `_FEWER`-th of the beginnings of the next stop; the last stop is the whole rows.
+    """
+    counts = [int(one.max()) + 1 for one in codes]
+    lengths, following = [], len(codes[0])
+    for length in range(len(codes) - 2, 0, -1):
+        if counts[length - 1] * _FEWER <= following:
+            lengths.append(length)
+            following = counts[length - 1]
+    return lengths[::-1]
 
 
 def _picked(logprobs: torch.Tensor, ids: torch.Tensor) -> np.ndarray:
