@@ -9,7 +9,7 @@ Hothorn & Lehmacher 1995; Westfall & Krishen 2001). docs/methods/sweep.md has th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -108,12 +108,12 @@ def waking(points: pd.DataFrame, metric: str, attack: Attack | None = None) -> W
     """
     if any(points[name].nunique(dropna=False) > 1 for name in SERIES if name in points):
         raise ValueError("where leaks begin is asked of one curve: one kind, size and base of model, and one cohort")
-    own = points[points["metric"] == metric]
-    measured = [float(epsilon) for epsilon in sorted(set(_of(own, "run")["epsilon"]))]
+    compared = _compared(points, metric)
+    measured = sorted(compared)
     if not any(map(math.isfinite, measured)):
         return None
     chosen = attack or Attack(registry.figure(metric).label, (metric,))
-    leaks = {epsilon: exceeds(own, metric, epsilon) for epsilon in measured if can_tell(own, metric, epsilon)}
+    leaks = {epsilon: _above(*compared[epsilon]) for epsilon in measured if _told(*compared[epsilon])}
     finite = [epsilon for epsilon in leaks if math.isfinite(epsilon)]
     if not finite:
         return Waking(
@@ -140,9 +140,7 @@ def first_leaking(points: pd.DataFrame, attacks: Sequence[Attack] = ATTACKS) -> 
 
 def can_tell(points: pd.DataFrame, metric: str, epsilon: float) -> bool:
     """Whether a figure at ε has an interval and something to compare it with: a single canary has no interval."""
-    own = points[(points["metric"] == metric) & (points["epsilon"] == epsilon)]
-    now, limits = _of(own, "run"), list(_limits(own, metric))
-    return bool(len(now)) and math.isfinite(now["low"].iloc[0]) and bool(limits) and all(map(math.isfinite, limits))
+    return _told(*_compared(points, metric).get(epsilon, (math.nan, ())))
 
 
 def exceeds(points: pd.DataFrame, metric: str, epsilon: float) -> bool:
@@ -151,24 +149,34 @@ def exceeds(points: pd.DataFrame, metric: str, epsilon: float) -> bool:
     The control is the same figure on held-out patients (or canaries never planted), else of the public base model.
     Without an interval or any control nothing can be said, so it is False.
     """
-    own = points[(points["metric"] == metric) & (points["epsilon"] == epsilon)]
-    now = _of(own, "run")
-    limits = list(_limits(own, metric))
-    return bool(len(now)) and bool(limits) and all(float(now["low"].iloc[0]) > limit for limit in limits)
+    return _above(*_compared(points, metric).get(epsilon, (math.nan, ())))
 
 
-def _limits(at_epsilon: pd.DataFrame, metric: str) -> Iterator[float]:
-    """What the lower end must exceed: the control's upper end, and the value of a blind guess."""
-    control = next((rows for arm in CONTROLS if len(rows := _of(at_epsilon, arm))), None)
-    if control is not None:
-        yield float(control["high"].iloc[0])
+def _told(low: float, limits: Sequence[float]) -> bool:
+    return math.isfinite(low) and bool(limits) and all(map(math.isfinite, limits))
+
+
+def _above(low: float, limits: Sequence[float]) -> bool:
+    return bool(limits) and all(low > limit for limit in limits)
+
+
+def _compared(points: pd.DataFrame, metric: str) -> dict[float, tuple[float, tuple[float, ...]]]:
+    """Of each measured ε: the lower end of the figure, and what it must exceed.
+
+    That is the control's upper end, and the value of a blind guess.
+    """
+    own = points.loc[points["metric"] == metric, ["epsilon", "arm", "low", "high"]]
+    ends: dict[tuple[float, str], tuple[float, float]] = {}
+    for epsilon, arm, low, high in own.itertuples(index=False):
+        ends.setdefault((float(epsilon), arm), (float(low), float(high)))
     known = registry.find(metric)
-    if known is not None and known.blind is not None:
-        yield known.blind
-
-
-def _of(points: pd.DataFrame, arm: str) -> pd.DataFrame:
-    return points[points["arm"] == arm]
+    blind = () if known is None or known.blind is None else (known.blind,)
+    found = {}
+    for epsilon, arm in ends:
+        if arm == "run":
+            controls = (ends[epsilon, one][1:] for one in CONTROLS if (epsilon, one) in ends)
+            found[epsilon] = ends[epsilon, arm][0], (*next(controls, ()), *blind)
+    return found
 
 
 def _measured(attack: Attack, metrics: set[str]) -> str | None:
