@@ -9,8 +9,8 @@ import copy
 
 import numpy as np
 import torch
-from transformers import Cache
 
+from core.common.transformers_parts import Cache
 from core.models.build import LanguageModel
 from core.models.encoding import encode_samples
 from core.models.likelihood import BATCH_TOKENS, MAX_TOKENS, token_log_likelihoods
