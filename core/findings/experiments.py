@@ -20,6 +20,9 @@ from core.spec import (
 from core.spec.model_names import MODEL_NAMES
 
 CLASSROOM = "about 3,000 notes of 301 patients, and 129 others (`classroom`)"
+# What is left of them once a fifth of the patients are used for fitting:
+ATTENTION_JUDGED = "3,277 notes of 240 of them and 103 others judged"
+GRADIENTS_JUDGED = "1,728 notes of 129 of them and 56 others judged"
 TWELVE_NOTES = "about 12,000 notes of 1,204 patients (`classroom-12k`)"
 TWELVE = f"{TWELVE_NOTES}, 580 of them and 496 others attacked"
 TWELVE_QUICK = f"{TWELVE_NOTES}, 600 of them and 516 others attacked"  # by the quick audit

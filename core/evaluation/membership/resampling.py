@@ -49,7 +49,8 @@ class Auc:
 
     def __call__(self, weights: np.ndarray) -> np.ndarray:
         """(B, P) → (B,)."""
-        right = ((weights @ self.pairs) * weights).sum(axis=1)
+        ours, theirs = np.flatnonzero(self.members), np.flatnonzero(self.others)  # K is 0 elsewhere
+        right = ((weights[:, ours] @ self.pairs[np.ix_(ours, theirs)]) * weights[:, theirs]).sum(axis=1)
         return ratio(right, (weights @ self.members) * (weights @ self.others))
 
 

@@ -24,7 +24,7 @@ CLAIMS = (
         measure=_halves,
         needs=tuple(Need(rarely_named(kind), audit=(HALF, "summary: probe_figures")) for kind in KINDS),
         sizes="about 3,000 notes of 301 patients, and 129 others, as `classroom` but with the name in a tenth of the "
-        "notes; the 304 patients whom a note names",
+        "notes; the 175 members whom a training note names, and all 129 others",
         differs="Our experiment, to explain L-c7. Full names are in about a tenth of the notes, where MIMIC has them "
         f"in 0.013 % of its sentences. The rule and the line of .6 are those of L-c7. {FEW} {SYNTHETIC}",
         why={

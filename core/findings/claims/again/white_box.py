@@ -6,7 +6,7 @@ from core.attacks.membership.decision import ATTENTION, GRADIENTS, LOSS
 from core.findings.claim import Figure
 from core.findings.claims.again.asking import asked_again
 from core.findings.claims.jagannatha import KINDS, PL
-from core.findings.experiments import CLASSROOM, FEW, SYNTHETIC, plain, seeded
+from core.findings.experiments import ATTENTION_JUDGED, CLASSROOM, FEW, GRADIENTS_JUDGED, SYNTHETIC, plain, seeded
 from core.findings.from_weights.white_box import BESIDE_PUBLIC, DETAILED, NAME, ONE_MASK
 from core.findings.measures.attacks import Side, difference, leakage
 from core.findings.measures.tables import labelled
@@ -54,9 +54,9 @@ CLAIMS = (
         quantity=f"{PL}: gradient norms under ten masks, as the mean of their squares, − under one, the same notes",
         measure=_masks,
         needs=(Need(plain("distilbert"), audit=(GRADIENTS,), measured=(NAME,)),),
-        sizes=f"{CLASSROOM}; about 2,500 notes are scored by gradients",
-        differs="One norm for each layer; 20 % of the patients used for fitting. The figures were known when this rule "
-        f"was written. {FEW} {SYNTHETIC}",
+        sizes=f"{CLASSROOM}; {GRADIENTS_JUDGED}",
+        differs="One norm for each layer; 20 % of the patients used for one fit. The one mask is the first of the ten. "
+        f"The figures were known when this rule was written. {FEW} {SYNTHETIC}",
         why={
             "holds": "Under one mask the gradient sees 15 % of a note's tokens, and the loss that it is compared with "
             "is a mean over ten masks. J-c3 was judged in this way first, and the PL of DistilBERT was 11.2 points "
@@ -70,9 +70,9 @@ CLAIMS = (
         "with four features a head",
         measure=_attention,
         needs=tuple(Need(plain(kind), audit=(LOSS,), measured=(NAME,)) for kind in KINDS),
-        sizes=CLASSROOM,
+        sizes=f"{CLASSROOM}; {ATTENTION_JUDGED}",
         differs="Ten features a head, with and without their differences from the public model's. The paper does not "
-        f"compare with another model. What J-c4 found was known. {SYNTHETIC}",
+        f"compare with another model. What J-c4 found was known. {FEW} {SYNTHETIC}",
         why={
             "does not hold": "More features do not help, and neither do differences from the public model: attention "
             "finds almost nothing."
