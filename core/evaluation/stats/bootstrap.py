@@ -71,7 +71,7 @@ def patient_bootstrap(
 
 
 def codes_of(names: ArrayLike) -> np.ndarray:
-    """The place of each name among the different names in order, (n,): ten times as fast for text as `np.unique`."""
+    """The place of each name among the different names in order, (n,); faster for columns of text than `np.unique`."""
     return pd.factorize(pd.Series(names), sort=True, use_na_sentinel=False)[0]
 
 

@@ -101,7 +101,7 @@ def wakings(points: pd.DataFrame, attacks: Sequence[Attack] = ATTACKS) -> list[W
 def waking(points: pd.DataFrame, metric: str, attack: Attack | None = None) -> Waking | None:
     """Where the figure `metric` begins to exceed its controls; None without a measured finite ε.
 
-    Every ε at which it cannot be compared (`can_tell`) is left out. If these are all, nothing is `judged`.
+    Every ε at which it cannot be compared is left out. If these are all, nothing is `judged`.
 
     Raises:
         ValueError: the points are of several curves.
@@ -113,7 +113,7 @@ def waking(points: pd.DataFrame, metric: str, attack: Attack | None = None) -> W
     if not any(map(math.isfinite, measured)):
         return None
     chosen = attack or Attack(registry.figure(metric).label, (metric,))
-    leaks = {epsilon: _above(*compared[epsilon]) for epsilon in measured if _told(*compared[epsilon])}
+    leaks = {epsilon: compared[epsilon].leaks for epsilon in measured if compared[epsilon].possible}
     finite = [epsilon for epsilon in leaks if math.isfinite(epsilon)]
     if not finite:
         return Waking(
@@ -138,33 +138,30 @@ def first_leaking(points: pd.DataFrame, attacks: Sequence[Attack] = ATTACKS) -> 
     return min(found, key=lambda one: (one.epsilon is None, one.epsilon or 0.0), default=None)
 
 
-def can_tell(points: pd.DataFrame, metric: str, epsilon: float) -> bool:
-    """Whether a figure at ε has an interval and something to compare it with: a single canary has no interval."""
-    return _told(*_compared(points, metric).get(epsilon, (math.nan, ())))
+@dataclass(frozen=True)
+class _Comparison:
+    """The lower end of a figure's 95 % interval at one ε, and what it must exceed.
 
-
-def exceeds(points: pd.DataFrame, metric: str, epsilon: float) -> bool:
-    """Whether a figure leaks at ε: its 95 % interval lies above its control's and above what a blind guess reaches.
-
-    The control is the same figure on held-out patients (or canaries never planted), else of the public base model.
-    Without an interval or any control nothing can be said, so it is False.
+    That is the upper end of its control, the same figure on held-out patients (or canaries never planted), else of the
+    public base model; and what a blind guess reaches.
     """
-    return _above(*_compared(points, metric).get(epsilon, (math.nan, ())))
+
+    low: float
+    limits: tuple[float, ...]
+
+    @property
+    def possible(self) -> bool:
+        """Whether there is an interval and something to compare it with: a single canary has no interval."""
+        return math.isfinite(self.low) and bool(self.limits) and all(map(math.isfinite, self.limits))
+
+    @property
+    def leaks(self) -> bool:
+        """Whether the interval lies above all of it."""
+        return all(self.low > limit for limit in self.limits)
 
 
-def _told(low: float, limits: Sequence[float]) -> bool:
-    return math.isfinite(low) and bool(limits) and all(map(math.isfinite, limits))
-
-
-def _above(low: float, limits: Sequence[float]) -> bool:
-    return bool(limits) and all(low > limit for limit in limits)
-
-
-def _compared(points: pd.DataFrame, metric: str) -> dict[float, tuple[float, tuple[float, ...]]]:
-    """Of each measured ε: the lower end of the figure, and what it must exceed.
-
-    That is the control's upper end, and the value of a blind guess.
-    """
+def _compared(points: pd.DataFrame, metric: str) -> dict[float, _Comparison]:
+    """The comparison at each measured ε."""
     own = points.loc[points["metric"] == metric, ["epsilon", "arm", "low", "high"]]
     ends: dict[tuple[float, str], tuple[float, float]] = {}
     for epsilon, arm, low, high in own.itertuples(index=False):
@@ -175,7 +172,7 @@ def _compared(points: pd.DataFrame, metric: str) -> dict[float, tuple[float, tup
     for epsilon, arm in ends:
         if arm == "run":
             controls = (ends[epsilon, one][1:] for one in CONTROLS if (epsilon, one) in ends)
-            found[epsilon] = ends[epsilon, arm][0], (*next(controls, ()), *blind)
+            found[epsilon] = _Comparison(ends[epsilon, arm][0], (*next(controls, ()), *blind))
     return found
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from core.evaluation.sweep.waking import ATTACKS, exceeds, first_leaking, waking, wakings
+from core.evaluation.sweep.waking import ATTACKS, first_leaking, waking, wakings
 
 EPSILONS = (1.0, 8.0, 100.0, 1_000.0, math.inf)
 
@@ -53,15 +53,17 @@ def test_training_without_privacy_alone_has_no_beginning():
 def test_an_auc_must_also_exceed_a_coin_toss():
     below = curve("auc_loss", [0.46] * 5, control=0.45, arm="base")
     above = curve("auc_loss", [0.51] * 5, control=0.45, arm="base")
-    assert not exceeds(below, "auc_loss", 8.0) and exceeds(above, "auc_loss", 8.0)
+    assert waking(below, "auc_loss").epsilon is None and waking(above, "auc_loss").epsilon == EPSILONS[0]
 
 
 def test_without_an_interval_or_a_control_nothing_is_called_a_leak():
     points = curve("full_name_patients", [0.5] * 5)
-    assert exceeds(points, "full_name_patients", 8.0)
-    assert not exceeds(points[points["arm"] == "run"], "full_name_patients", 8.0)
-    assert not exceeds(points.assign(low=math.nan), "full_name_patients", 8.0)
-    assert not exceeds(points, "full_name_patients", 3.0)
+    assert waking(points, "full_name_patients").judged == EPSILONS
+    for lacking in (points[points["arm"] == "run"], points.assign(low=math.nan)):
+        found = waking(lacking, "full_name_patients")
+        assert (found.epsilon, found.plain, found.judged) == (None, None, ())
+    partly = points.assign(low=points["low"].where(points["epsilon"] != 8.0))
+    assert 8.0 in EPSILONS and 8.0 not in waking(partly, "full_name_patients").judged
 
 
 def test_the_first_attack_of_several_to_begin():
