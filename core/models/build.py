@@ -254,6 +254,11 @@ def usual_device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
+def accelerator(device: torch.device) -> str | None:
+    """The name of a GPU, for example “NVIDIA H200”; None for a CPU."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else None
+
+
 def _first_line(error: Exception) -> str:
     line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__).strip()
     return line if line.endswith(".") else line + "."

@@ -103,6 +103,7 @@ def pretrain(
     documents, order = text.training, [text.of_epoch(epoch) for epoch in range(epochs)]
     read = (documents[place] for places in order for place in places)
     lm = build.new(kind, size, train(kind, read, build.VOCABULARY))
+    lm.model.to(build.usual_device())
     figures = _optimise(lm, documents, order, seed=seed, on_progress=on_progress)
     lm.model.eval()
     figures["perplexity_heldout_text"] = perplexity(lm, text.heldout_own, max_tokens=build.CONTEXT)
@@ -226,11 +227,11 @@ def _loss(
     lm: LanguageModel, blocks: np.ndarray, special: np.ndarray, rng: np.random.Generator, share: float
 ) -> torch.Tensor:
     """Mean loss in nats: of every next token (causal), or of the tokens under a new random mask of that share."""
-    ids = torch.from_numpy(blocks)
+    ids = torch.from_numpy(blocks).to(lm.device)
     if lm.causal:
         logits = lm.head(lm.hidden(ids)[:, :-1])
         return functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
-    mask = torch.from_numpy(np.stack([draw_mask(row, special, rng, share) for row in blocks]))
+    mask = torch.from_numpy(np.stack([draw_mask(row, special, rng, share) for row in blocks])).to(lm.device)
     return functional.cross_entropy(masked_logits(lm, ids, torch.ones_like(ids), mask), ids[mask])
 
 

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from core.common.randomness import PublicSeed, Randomness
 from core.common.versions import UNRECORDED, with_these
-from core.models.build import LanguageModel
+from core.models.build import LanguageModel, accelerator
 from core.models.encoding import encode_samples, smallest_dtype
 from core.spec import PrivacySpec, TrainingSpec
 from core.training import checkpoint as checkpoints
@@ -139,7 +139,7 @@ class _Run:
         saved = begun
         last = self.steps.steps
         if self.step < last:
-            self.versions = with_these(self.versions)
+            self.versions = with_these(self.versions, accelerator(self.lm.device))
         while self.step < last:
             try:
                 loss, tokens = self._step(self.step + 1)
