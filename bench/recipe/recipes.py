@@ -22,7 +22,7 @@ import torch
 
 from core.corpus.synthetic.hospital import build
 from core.corpus.tables import Corpus
-from core.models.build import LanguageModel, load
+from core.models.build import LanguageModel, accelerator, load
 from core.models.likelihood import log_likelihoods, note_losses
 from core.models.shipped_bases import shipped_folder
 from core.spec import CORPUS_PRESETS, CorpusSpec, ModelKind, ModelSpec, PrivacySpec, TrainingSpec
@@ -85,6 +85,14 @@ GRID = (
     Setting("gpt2", MIDDLE, 8.0, 256, 2, 4e-3),
     Setting("gpt2", MIDDLE, 8.0, 256, 2, 2.5e-3),
     Setting("gpt2", LARGE, 8.0, 1_024, 6, 4e-3),
+    Setting("distilbert", MIDDLE, 8.0, 512, 6, 2.6e-3, 0.4, 2),
+    Setting("distilbert", MIDDLE, 8.0, 1_024, 12, 3e-3, 0.4, 2),
+    Setting("distilbert", MIDDLE, 1.0, 512, 6, 1.4e-3, 0.4, 2),
+    Setting("distilbert", MIDDLE, 1.0, 1_024, 12, 1.7e-3, 0.4, 2),
+    Setting("distilbert", LARGE, 8.0, 1_024, 3, 3e-3, 0.4),
+    Setting("distilbert", LARGE, 8.0, 2_048, 6, 3e-3, 0.4),
+    Setting("distilbert", LARGE, 1.0, 1_024, 3, 2.4e-3, 0.4),
+    Setting("distilbert", LARGE, 1.0, 2_048, 6, 2.9e-3, 0.4),
 )
 
 
@@ -107,7 +115,7 @@ def measured(setting: Setting, cohort: CorpusSpec = CORPUS_PRESETS["classroom"],
 
     Returns:
         The setting with its key, the number of training notes, steps, σ (None without noise), the figures of `_scored`,
-        the seconds of training and the number of threads.
+        the seconds of training, the number of threads, and the name of the GPU, if there is one.
     """
     key = _key(setting)  # before the weights are read: the shipped ones may be replaced while a training runs
     corpus = build(cohort.model_copy(update={"seed": TUNING_SEED, "patients": setting.patients}))
@@ -119,7 +127,8 @@ def measured(setting: Setting, cohort: CorpusSpec = CORPUS_PRESETS["classroom"],
     seconds = time.perf_counter() - started
     sigma = None if result.mechanism is None else result.mechanism.noise_multiplier
     found = {"key": key, **asdict(setting), "notes": len(notes), "steps": len(result.history), "sigma": sigma}
-    return found | _scored(lm, corpus) | {"seconds": round(seconds, 1), "threads": torch.get_num_threads()}
+    gpu = {} if (name := accelerator(lm.device)) is None else {"accelerator": name}
+    return found | _scored(lm, corpus) | {"seconds": round(seconds, 1), "threads": torch.get_num_threads()} | gpu
 
 
 def _scored(lm: LanguageModel, corpus: Corpus) -> dict[str, float | None]:

@@ -18,7 +18,7 @@ NOTES, BATCH = 3_000, 256  # the batch grows with √notes from here
 LONGER = {"notes": 6_000, "sigma": 2.2}  # from and up to these, twice the batch and twice the epochs pay off
 MOST_EPOCHS = 12  # up to these, twice the epochs pay off once more, up to the same σ
 WEAKER = {"epsilon": (15.0, 60.0, 300.0), "sigma": (0.55, 0.4, 0.2)}  # beyond each of these the batch is halved
-MANY = 24_000  # notes, from which on a masked model reads each under one mask, because of the time
+MANY = 24_000  # notes, from which on a masked model reads each under one mask, and not longer, because of the time
 PLAIN_NOTES = 12_500  # beyond, plain training takes fewer epochs
 SHORT_READS = 24_000  # notes that a short training reads: two to three minutes on two idle cores
 SHORT_STEPS = 100  # of a short private training
@@ -76,7 +76,7 @@ def _private(kind: ModelKind, privacy: PrivacySpec, notes: int, short: bool) -> 
     """
     usual, epochs = _usual(notes)
     masks = 2 if kind != "gpt2" and notes < MANY else None
-    if kind == "gpt2":
+    if kind == "gpt2" or notes < MANY:
         usual, epochs = _longer(privacy, notes, usual, epochs)
     fewer = _short_epochs(notes * (masks or 1))
     if short and fewer < epochs:
@@ -120,7 +120,7 @@ def _noise(privacy: PrivacySpec, notes: int, batch: int, epochs: int) -> float:
 def _longer(privacy: PrivacySpec, notes: int, batch: int, epochs: int) -> tuple[int, int]:
     """Batch and epochs where longer training raises the signal over the noise: hardly where σ is large already.
 
-    Masked models are too slow for it. A given σ is taken as that of the longer training.
+    A given σ is taken as that of the longer training.
     """
     if notes >= LONGER["notes"] and _sigma(privacy, notes, 2 * batch, 2 * epochs) <= LONGER["sigma"]:
         batch, epochs = 2 * batch, round(STEPS * 2 * batch / notes)
