@@ -16,6 +16,7 @@ from core.evaluation.sweep.tradeoff import points
 from core.evaluation.utility.summary import sentence_figures
 from core.runs import queries
 from core.runs.store import Workspace
+from core.runs.tables import table_version
 from core.spec import CLINICAL, CORPUS_PRESETS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -91,9 +92,9 @@ def test_every_row_of_the_tables_follows_from_the_shipped_runs(curves, workspace
                 made.add((notes, name, *(cell(curve, one, arm, epsilon) for one in DISTILBERT), count))
                 continue
             first, second = (tuple(cell(curve, one, arm, epsilon) for one in group) for group in GPT2)
-            made |= {(notes, name, *first), ("" if name == "base" else notes, name, *second, count)}
+            made |= {(notes, name, *first), (notes, name, *second, count)}
     shown = {row for row in rows_of_document() if "(" in "".join(row)}
-    assert shown == made and len(shown) == 5 * 3 + 4 * 3 + 1 + 5 + 5
+    assert shown == made and len(shown) == 2 * 5 * 3 + 5 + 5
 
 
 def test_the_shuffled_facts_that_can_be_dealt_again_are_those_of_the_document(workspace):
@@ -109,6 +110,9 @@ def test_the_shuffled_facts_that_can_be_dealt_again_are_those_of_the_document(wo
         rows = {(row.metric, row.arm): row for row in sentence_figures(tables)}
         fits, shuffled = rows["facts_fit", "run"], rows["facts_fit_shuffled", "run"]
         stored = run.metrics[run.metrics["metric"] == "facts_fit_shuffled"].set_index("arm").loc["run", "value"]
+        if table_version(run.folder / "tables", "metrics") >= 5:  # dealt without repeats when it was made
+            assert shuffled.value == stored
+            continue
         assert shuffled.value < stored
         above[run.id] = (spec.privacy.target_epsilon or math.inf, fits.low > shuffled.high)
         if run.id in ("gpt2-0a31e8681aba", "gpt2-1ea4fd58ffd0"):  # ε = 8 and without privacy, seed 0
