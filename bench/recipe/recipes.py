@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from core.common.versions import ACCELERATOR
 from core.corpus.synthetic.hospital import build
 from core.corpus.tables import Corpus
 from core.models.build import LanguageModel, accelerator, load
@@ -127,7 +128,7 @@ def measured(setting: Setting, cohort: CorpusSpec = CORPUS_PRESETS["classroom"],
     seconds = time.perf_counter() - started
     sigma = None if result.mechanism is None else result.mechanism.noise_multiplier
     found = {"key": key, **asdict(setting), "notes": len(notes), "steps": len(result.history), "sigma": sigma}
-    gpu = {} if (name := accelerator(lm.device)) is None else {"accelerator": name}
+    gpu = {} if (name := accelerator(lm.device)) is None else {ACCELERATOR: name}
     return found | _scored(lm, corpus) | {"seconds": round(seconds, 1), "threads": torch.get_num_threads()} | gpu
 
 

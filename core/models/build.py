@@ -102,7 +102,7 @@ def new(kind: ModelKind, size: ModelSize, tokenizer: PreTrainedTokenizerFast) ->
         model = _model_class(kind).from_config(_config(kind, size, tokenizer))
     if kind != "gpt2":
         init_local_attention(model, kind)
-    return LanguageModel(model=model, tokenizer=tokenizer, kind=kind)
+    return LanguageModel(model=model.to(usual_device()), tokenizer=tokenizer, kind=kind)
 
 
 def _config(kind: ModelKind, size: ModelSize, tokenizer: PreTrainedTokenizerFast) -> PretrainedConfig:
@@ -246,7 +246,7 @@ def _load_alone(source: str) -> LanguageModel:
 
 
 def usual_device() -> torch.device:
-    """The device for loaded models, and so for training, scoring and generation: the GPU if there is one.
+    """The device for new and loaded models, and so for training, scoring and generation: the GPU if there is one.
 
     Everything computed for a model uses `LanguageModel.device`. Files store no device, so a model that was trained on a
     GPU can be loaded on a CPU.

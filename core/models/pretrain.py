@@ -103,7 +103,6 @@ def pretrain(
     documents, order = text.training, [text.of_epoch(epoch) for epoch in range(epochs)]
     read = (documents[place] for places in order for place in places)
     lm = build.new(kind, size, train(kind, read, build.VOCABULARY))
-    torch.nn.Module.to(lm.model, build.usual_device())  # transformers types its own `to` as taking a model alone
     figures = _optimise(lm, documents, order, seed=seed, on_progress=on_progress)
     lm.model.eval()
     figures["perplexity_heldout_text"] = perplexity(lm, text.heldout_own, max_tokens=build.CONTEXT)
