@@ -22,6 +22,7 @@ from core.training.losses import Batch, causal_batch, masked_batch
 
 KINDS = ("gpt2", "distilbert", "bert")
 CPU = torch.device("cpu")
+DEVICES = (CPU, torch.device("cuda")) if torch.cuda.is_available() else (CPU,)
 
 
 def notes(count: int = 24, *, a_patient: int = 3, seed: int = 0, words: int = 25) -> pd.DataFrame:
@@ -99,12 +100,12 @@ def samples(lm: LanguageModel, lengths: list[int], seed: int = 0) -> list[np.nda
 
 
 def batch(lm: LanguageModel, ids: list[np.ndarray], seed: int = 0) -> tuple[Batch, list[Batch]]:
-    """The samples as one padded batch, and each alone (with the same mask)."""
+    """The samples as one padded batch, and each alone (with the same mask), where the model is."""
     if lm.causal:
-        return causal_batch(ids, CPU), [causal_batch([one], CPU) for one in ids]
+        return causal_batch(ids, lm.device), [causal_batch([one], lm.device) for one in ids]
     keys = [np.random.default_rng([seed, row]).random((2, len(one))) for row, one in enumerate(ids)]
-    alone = [masked_batch([one], [key], lm.tokenizer, CPU) for one, key in zip(ids, keys, strict=True)]
-    return masked_batch(ids, keys, lm.tokenizer, CPU), alone
+    alone = [masked_batch([one], [key], lm.tokenizer, lm.device) for one, key in zip(ids, keys, strict=True)]
+    return masked_batch(ids, keys, lm.tokenizer, lm.device), alone
 
 
 def merged(batches: list[Batch]) -> Batch:
