@@ -18,7 +18,8 @@ NOTES, BATCH = 3_000, 256  # the batch grows with √notes from here
 LONGER = {"notes": 6_000, "sigma": 2.2}  # from and up to these, twice the batch and twice the epochs pay off
 MOST_EPOCHS = 12  # up to these, twice the epochs pay off once more, up to the same σ
 WEAKER = {"epsilon": (15.0, 60.0, 300.0), "sigma": (0.55, 0.4, 0.2)}  # beyond each of these the batch is halved
-MANY = 24_000  # notes, from which on a masked model reads each under one mask, and not longer, because of the time
+MANY = 24_000  # notes, from which on a masked model reads each under fewer masks and not longest, because of the time
+MASKS, FEWER_MASKS = 4, 2  # of a note in a step of a masked model
 PLAIN_NOTES = 12_500  # beyond, plain training takes fewer epochs
 SHORT_READS = 24_000  # notes that a short training reads: two to three minutes on two idle cores
 SHORT_STEPS = 100  # of a short private training
@@ -75,9 +76,9 @@ def _private(kind: ModelKind, privacy: PrivacySpec, notes: int, short: bool) -> 
     more epochs do. With weak noise there is signal enough for smaller batches.
     """
     usual, epochs = _usual(notes)
-    masks = 2 if kind != "gpt2" and notes < MANY else None
-    if kind == "gpt2" or notes < MANY:
-        usual, epochs = _longer(privacy, notes, usual, epochs)
+    masks = None if kind == "gpt2" else _masks(privacy, notes, short)
+    most = MOST_EPOCHS if kind == "gpt2" or notes < MANY else MOST_EPOCHS // 2
+    usual, epochs = _longer(privacy, notes, usual, epochs, most)
     fewer = _short_epochs(notes * (masks or 1))
     if short and fewer < epochs:
         epochs, usual = fewer, min(usual, max(BATCH, _power_of_two(fewer * notes / SHORT_STEPS)))
@@ -117,14 +118,25 @@ def _noise(privacy: PrivacySpec, notes: int, batch: int, epochs: int) -> float:
     return usual * (usual_batch / batch) ** 0.8 * (epochs / usual_epochs) ** 0.2
 
 
-def _longer(privacy: PrivacySpec, notes: int, batch: int, epochs: int) -> tuple[int, int]:
+def _masks(privacy: PrivacySpec, notes: int, short: bool) -> int | None:
+    """How many masks a masked model reads a note under in a step. More of them cost time, and no privacy.
+
+    The mean gradient of a note over its masks is clipped. It varies less than that of one mask, so more of what is left
+    after clipping is signal. Fewer where time is short, and with weak noise, where there is signal enough.
+    """
+    if short:
+        return FEWER_MASKS if notes < MANY else None
+    return MASKS if notes < MANY and not _weaker(privacy) else FEWER_MASKS
+
+
+def _longer(privacy: PrivacySpec, notes: int, batch: int, epochs: int, most: int) -> tuple[int, int]:
     """Batch and epochs where longer training raises the signal over the noise: hardly where σ is large already.
 
     A given σ is taken as that of the longer training.
     """
     if notes >= LONGER["notes"] and _sigma(privacy, notes, 2 * batch, 2 * epochs) <= LONGER["sigma"]:
         batch, epochs = 2 * batch, round(STEPS * 2 * batch / notes)
-        if 2 * epochs <= MOST_EPOCHS and _sigma(privacy, notes, batch, 2 * epochs) <= LONGER["sigma"]:
+        if 2 * epochs <= most and _sigma(privacy, notes, batch, 2 * epochs) <= LONGER["sigma"]:
             epochs *= 2
     return batch, epochs
 

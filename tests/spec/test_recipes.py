@@ -28,15 +28,14 @@ def test_without_a_number_of_notes_it_is_the_recipe_of_the_first_runs() -> None:
 def test_batch_and_epochs_of_the_measured_hospitals(notes: int, batch: int, epochs: int) -> None:
     """Twice as many notes are read in batches twice as large where the noise is weak and the notes are many.
 
-    Where that makes six epochs, they are read twice as often once more. Masked models do neither at the largest size.
+    Where that makes six epochs, they are read twice as often once more, except by masked models.
     """
     longer_from, longest_from = {2_925: (math.inf, math.inf), 11_815: (2.0, math.inf), 48_030: (1.0, 2.0)}[notes]
     for kind in ("gpt2", "distilbert"):
         for epsilon in (0.5, 1.0, 2.0, 3.0, 8.0, 10.0):
             chosen = recipe(kind, at(epsilon), notes=notes)
-            may = kind == "gpt2" or notes < 24_000
-            twice = 2 if may and epsilon >= longer_from else 1
-            again = 2 if may and epsilon >= longest_from else 1
+            twice = 2 if epsilon >= longer_from else 1
+            again = 2 if kind == "gpt2" and epsilon >= longest_from else 1
             assert (chosen.batch_size, chosen.epochs, chosen.warmup) == (twice * batch, again * twice * epochs, 0.0)
 
 
@@ -87,12 +86,17 @@ def test_a_given_sigma_is_taken_as_the_epsilon_that_has_it() -> None:
         assert (given.batch_size, given.epochs) == (batch * asked.batch_size, epochs * asked.epochs)
 
 
-def test_masked_models_average_two_masks_of_forty_percent_in_private_training_only() -> None:
+def test_masked_models_average_masks_of_forty_percent_in_private_training_only() -> None:
     for kind in ("distilbert", "bert"):
         private, plain = recipe(kind, at(8.0), notes=3_000), recipe(kind, notes=3_000)
-        assert (private.mask_share, private.masks) == (0.4, 2) and plain.masks is plain.mask_share is None
+        assert (private.mask_share, private.masks) == (0.4, 4) and plain.masks is plain.mask_share is None
+        by_epsilon = [recipe(kind, at(epsilon), notes=12_000).masks for epsilon in (0.5, 8.0, 30.0, 1e4)]
+        assert by_epsilon == [4, 4, 2, 2], "weak noise leaves signal enough"
+        assert [recipe(kind, at(1.0), notes=notes).masks for notes in SIZES] == [4, 4, 2]
+        assert [recipe(kind, at(1.0), notes=notes, short=True).masks for notes in SIZES] == [2, 2, None]
+        control = recipe(kind, clipped=True, notes=3_000)
+        assert control.masks == private.masks, "the same training without noise"
     assert recipe("gpt2", at(8.0), notes=3_000).masks is recipe("gpt2", at(8.0), notes=3_000).mask_share is None
-    assert recipe("bert", at(8.0), notes=48_000).masks is None
     RunSpec(privacy=at(8.0), training=recipe("gpt2", at(8.0), notes=3_000))  # GPT-2 with masks would be refused
 
 

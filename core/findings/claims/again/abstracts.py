@@ -60,8 +60,8 @@ CLAIMS = (
         differs=f"{_HERE} The margin of {100 * LITTLE:g} points is ours. The interval resamples sentences as if each "
         f"were from another abstract. {FEW}",
         why={
-            "cannot tell": "On NCBI disease no difference can be seen. On BC5CDR the F1 is about 2.5 points lower, but "
-            "both intervals include 0, and both reach past the margin."
+            "holds": "On BC5CDR the F1 is about 2 points lower, on NCBI disease not lower at all. It holds narrowly: "
+            "the widest interval ends 0.1 points below the margin."
         },
     ),
     asked_again(
@@ -75,8 +75,8 @@ CLAIMS = (
         differs=f"{_HERE} The public model here has read public medical text already. The interval resamples sentences "
         f"as if each were from another abstract. {FEW}",
         why={
-            "cannot tell": "Training with DP on 3,000 notes changes the F1 by less than a point either way, and the "
-            "intervals are 2 to 4 points wide to either side."
+            "cannot tell": "Training with DP on 3,000 notes changes the F1 by at most 2.4 points, and every interval "
+            "includes 0."
         },
     ),
 )
