@@ -9,6 +9,7 @@ from core.findings.claims.again.kinds import CLAIMS as KINDS
 from core.findings.claims.again.public_notes import CLAIMS as PUBLIC_NOTES
 from core.findings.claims.again.public_notes_ratio import CLAIMS as PUBLIC_NOTES_RATIO
 from core.findings.claims.again.rarely_named import CLAIMS as RARELY_NAMED
+from core.findings.claims.again.sizes import CLAIMS as SIZES
 from core.findings.claims.again.twelve import CLAIMS as TWELVE
 from core.findings.claims.again.white_box import CLAIMS as WHITE_BOX
 from core.findings.claims.hoory import CLAIMS as HOORY
@@ -26,7 +27,7 @@ from core.findings.claims.privai import CLAIMS as PRIVAI
 from core.findings.claims.privai_attempts import CLAIMS as PRIVAI_ATTEMPTS
 
 _FILES: tuple[tuple[Claim, ...], ...] = (
-    *(JAGANNATHA, JAGANNATHA_NOISE, JAGANNATHA_RARITY, KINDS, WHITE_BOX, EPOCHS),
+    *(JAGANNATHA, JAGANNATHA_NOISE, JAGANNATHA_RARITY, KINDS, SIZES, WHITE_BOX, EPOCHS),
     *(HOORY, HOORY_COPIES, REAL_ABSTRACTS),
     *(PRIVAI, PRIVAI_ATTEMPTS),
     *(MIRESHGHALLAH, MIRESHGHALLAH_ENERGIES, MIRESHGHALLAH_SAMPLES, MIRESHGHALLAH_RATIO),

@@ -1,0 +1,48 @@
+"""The claim of Jagannatha 2021 about sizes of models, asked again with a third size, `small`."""
+
+from __future__ import annotations
+
+from core.demo import SEEDS
+from core.findings.claim import Figure
+from core.findings.claims.again.asking import asked_again
+from core.findings.claims.jagannatha import KINDS, by_loss, of_size
+from core.findings.experiments import CLASSROOM, SYNTHETIC, seeded
+from core.findings.measures.attacks import difference, leakage
+from core.findings.measures.tables import labelled
+from core.findings.needs import Need
+from core.findings.stored_runs import StoredRuns
+from core.spec import ModelSize
+
+SIZED: tuple[ModelSize, ...] = ("small", "tiny")
+
+
+def _larger(runs: StoredRuns) -> list[Figure]:
+    return [
+        labelled(
+            f"{seeded(kind, seed)}, small − tiny",
+            difference(*(by_loss(runs, of_size(kind, size, seed)) for size in SIZED), leakage),
+        )
+        for kind in KINDS
+        for seed in SEEDS
+    ]
+
+
+CLAIMS = (
+    asked_again(
+        "J-c1",
+        "J-c43",
+        "a third size",
+        "about two smaller sizes",
+        measure=_larger,
+        needs=tuple(Need(of_size(kind, size, seed), scores=True) for kind in KINDS for seed in SEEDS for size in SIZED),
+        sizes=f"{CLASSROOM}; models of 4.8 or 4.9 and of 1.2 million parameters",
+        differs="Two sizes with one recipe, which was chosen for the smaller. With it BERT of the larger size learns "
+        "nothing (a perplexity of 421 or 422 on held-out notes on each of three seeds, 26 before training), so it is "
+        f"left out. How well the attacks do was known when this was asked. The rule is that of J-c1. {SYNTHETIC}",
+        why={
+            "cannot tell": "GPT-2's larger model leaks 9 to 10 points more on every seed. DistilBERT's leaks about as "
+            "much as the smaller one, and reads held-out notes no better (perplexity 3.6 and 3.5)."
+        },
+        page="membership",
+    ),
+)
