@@ -64,12 +64,12 @@ def rarely_named(kind: ModelKind) -> RunSpec:
 
 
 def large(kind: ModelKind, epsilon: float | None) -> RunSpec:
-    """Trained on `classroom-48k`, with or without privacy; the first seed alone is shipped."""
+    """Trained on `classroom-48k`, with or without privacy; claims ask the first seed alone."""
     return spec_of("48k", kind, epsilon, SEEDS[0])
 
 
 def twelve(epsilon: float | None) -> RunSpec:
-    """GPT-2 trained on `classroom-12k`, with or without privacy; the first seed alone is shipped."""
+    """GPT-2 trained on `classroom-12k`, with or without privacy; claims ask the first seed alone."""
     return spec_of("12k", "gpt2", epsilon, SEEDS[0])
 
 

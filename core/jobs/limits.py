@@ -159,8 +159,9 @@ class Request:
     @classmethod
     def run(cls, spec: RunSpec) -> Request:
         """Training a run."""
-        notes, epochs = f"{training_notes(spec):,.0f} notes", spec.training.epochs
-        return cls(run_minutes(spec), f"{notes} × {epochs:,} epoch{'' if epochs == 1 else 's'}")
+        notes, epochs, masks = f"{training_notes(spec):,.0f} notes", spec.training.epochs, spec.training.masks or 1
+        read = f"{notes} × {epochs:,} epoch{'' if epochs == 1 else 's'}"
+        return cls(run_minutes(spec), read if masks == 1 else f"{read} × {masks} masks")
 
     @classmethod
     def full_audit(cls, spec: RunSpec) -> Request:
@@ -181,7 +182,7 @@ def check(limits: Limits, request: Request, *, own: int, everybody: int, day_min
     if limits.minutes is not None and request.minutes > limits.minutes:
         raise Refused(
             f"This job would take about {_minutes(request.minutes)} ({request.size}); the limit here is "
-            f"{_minutes(limits.minutes)}. Choose fewer epochs or a smaller hospital."
+            f"{_minutes(limits.minutes)}. Choose the short training, fewer epochs or a smaller hospital."
         )
     if limits.jobs is not None and own >= limits.jobs:
         jobs = "1 job" if own == 1 else f"{own} jobs"

@@ -16,10 +16,10 @@ USUAL_MASKS = {"mask_share": 0.15, "masks": 1}  # what None stands for in these 
 STEPS = 140  # of a private training up to ε = 8
 NOTES, BATCH = 3_000, 256  # the batch grows with √notes from here
 LONGER = {"notes": 6_000, "sigma": 2.2}  # from and up to these, twice the batch and twice the epochs pay off
-MOST_EPOCHS = 12  # up to these, twice the epochs pay off once more, up to the same σ
+MOST_EPOCHS = 12  # up to these, twice the epochs pay off once more, up to the same σ; not for masked models: the time
 WEAKER = {"epsilon": (15.0, 60.0, 300.0), "sigma": (0.55, 0.4, 0.2)}  # beyond each of these the batch is halved
-MANY = 24_000  # notes, from which on a masked model reads each under fewer masks and not longest, because of the time
 MASKS, FEWER_MASKS = 4, 2  # of a note in a step of a masked model
+MANY = 24_000  # notes, from which on it reads each under fewer masks, because of the time
 PLAIN_NOTES = 12_500  # beyond, plain training takes fewer epochs
 SHORT_READS = 24_000  # notes that a short training reads: two to three minutes on two idle cores
 SHORT_STEPS = 100  # of a short private training
@@ -75,13 +75,15 @@ def _private(kind: ModelKind, privacy: PrivacySpec, notes: int, short: bool) -> 
     and steps changes that number, so they are chosen by time. Where there are many notes for the ε, larger batches in
     more epochs do. With weak noise there is signal enough for smaller batches.
     """
-    usual, epochs = _usual(notes)
-    masks = None if kind == "gpt2" else _masks(privacy, notes, short)
-    most = MOST_EPOCHS if kind == "gpt2" or notes < MANY else MOST_EPOCHS // 2
-    usual, epochs = _longer(privacy, notes, usual, epochs, most)
-    fewer = _short_epochs(notes * (masks or 1))
-    if short and fewer < epochs:
-        epochs, usual = fewer, min(usual, max(BATCH, _power_of_two(fewer * notes / SHORT_STEPS)))
+    masks = None if kind == "gpt2" else _masks(privacy, notes)
+    usual, epochs = _longer(privacy, notes, *_usual(notes), most=MOST_EPOCHS if kind == "gpt2" else 0)
+    if short:
+        fewer_masks = None if kind == "gpt2" or notes >= MANY else FEWER_MASKS
+        fewer = _short_epochs(notes * (fewer_masks or 1))
+        if fewer * (fewer_masks or 1) < epochs * (masks or 1):
+            masks = fewer_masks
+        if fewer < epochs:
+            epochs, usual = fewer, min(usual, max(BATCH, _power_of_two(fewer * notes / SHORT_STEPS)))
     batch = max(1, usual // 2 ** _weaker(privacy))
     rate = rate_for(kind, _noise(privacy, notes, usual, epochs)) * max(0.5, math.sqrt(batch / usual))
     return TrainingSpec(
@@ -118,21 +120,21 @@ def _noise(privacy: PrivacySpec, notes: int, batch: int, epochs: int) -> float:
     return usual * (usual_batch / batch) ** 0.8 * (epochs / usual_epochs) ** 0.2
 
 
-def _masks(privacy: PrivacySpec, notes: int, short: bool) -> int | None:
+def _masks(privacy: PrivacySpec, notes: int) -> int:
     """How many masks a masked model reads a note under in a step. More of them cost time, and no privacy.
 
     The mean gradient of a note over its masks is clipped. It varies less than that of one mask, so more of what is left
-    after clipping is signal. Fewer where time is short, and with weak noise, where there is signal enough.
+    after clipping is signal. Fewer for many notes, because of the time, and with weak noise, where there is signal
+    enough.
     """
-    if short:
-        return FEWER_MASKS if notes < MANY else None
     return MASKS if notes < MANY and not _weaker(privacy) else FEWER_MASKS
 
 
-def _longer(privacy: PrivacySpec, notes: int, batch: int, epochs: int, most: int) -> tuple[int, int]:
+def _longer(privacy: PrivacySpec, notes: int, batch: int, epochs: int, *, most: int) -> tuple[int, int]:
     """Batch and epochs where longer training raises the signal over the noise: hardly where σ is large already.
 
-    A given σ is taken as that of the longer training.
+    Batch and epochs are doubled, and then the epochs once more if they are at most `most` afterwards. A given σ is
+    taken as that of the longer training.
     """
     if notes >= LONGER["notes"] and _sigma(privacy, notes, 2 * batch, 2 * epochs) <= LONGER["sigma"]:
         batch, epochs = 2 * batch, round(STEPS * 2 * batch / notes)
@@ -147,7 +149,7 @@ def _sigma(privacy: PrivacySpec, notes: int, batch: int, epochs: int) -> float:
 
 
 def _weaker(privacy: PrivacySpec) -> int:
-    """How often the batch is halved because the noise is weak: 0 up to ε = 8, and 3 times at most."""
+    """How often the batch is halved because the noise is weak: 0 up to ε = 15, and 3 times at most."""
     if privacy.target_epsilon is not None:
         return sum(privacy.target_epsilon > limit for limit in WEAKER["epsilon"])
     return sum((privacy.noise_multiplier or 1.0) < limit for limit in WEAKER["sigma"])

@@ -78,6 +78,7 @@ def test_every_mask_of_a_note_takes_its_time() -> None:
     often = once.model_copy(update={"training": once.training.model_copy(update={"masks": 4})})
     longer = limits.run_minutes(often) - limits.run_minutes(once)
     assert longer == pytest.approx(3 * limits.training_notes(once) * once.training.epochs * limits.NOTE_SECONDS / 60)
+    assert limits.Request.run(often).size == f"{limits.Request.run(once).size} × 4 masks"
 
 
 def test_what_a_class_is_for_fits_into_its_limits() -> None:

@@ -92,6 +92,8 @@ def test_masked_models_average_masks_of_forty_percent_in_private_training_only()
         assert (private.mask_share, private.masks) == (0.4, 4) and plain.masks is plain.mask_share is None
         by_epsilon = [recipe(kind, at(epsilon), notes=12_000).masks for epsilon in (0.5, 8.0, 30.0, 1e4)]
         assert by_epsilon == [4, 4, 2, 2], "weak noise leaves signal enough"
+        for short in (False, True):  # a training of very few notes is short as it is
+            assert recipe(kind, at(1.0), notes=60, short=short).masks == 4
         assert [recipe(kind, at(1.0), notes=notes).masks for notes in SIZES] == [4, 4, 2]
         assert [recipe(kind, at(1.0), notes=notes, short=True).masks for notes in SIZES] == [2, 2, None]
         control = recipe(kind, clipped=True, notes=3_000)
@@ -110,6 +112,15 @@ def test_plain_training_of_many_notes_takes_fewer_epochs() -> None:
     assert [recipe("gpt2", notes=notes).epochs for notes in SIZES] == [8, 8, 4]
     assert [recipe("distilbert", notes=notes).epochs for notes in SIZES] == [16, 16, 8]
     assert recipe("gpt2", at(8.0), notes=3_000, epochs=2, seed=5).epochs == 2
+
+
+def test_a_masked_model_reads_no_more_between_the_measured_sizes_than_at_them() -> None:
+    def reads(notes: int) -> int:
+        chosen = recipe("distilbert", at(8.0), notes=notes)
+        return notes * chosen.epochs * (chosen.masks or 1)
+
+    most = max(map(reads, SIZES))
+    assert all(reads(notes) <= 1.25 * most for notes in range(1_000, 60_000, 500))
 
 
 def test_no_notes_have_no_recipe() -> None:

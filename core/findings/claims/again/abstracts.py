@@ -61,7 +61,7 @@ CLAIMS = (
         f"were from another abstract. {FEW}",
         why={
             "holds": "On BC5CDR the F1 is about 2 points lower, on NCBI disease not lower at all. It holds narrowly: "
-            "the widest interval ends 0.1 points below the margin."
+            "the interval that reaches furthest ends 0.1 points below the margin."
         },
     ),
     asked_again(

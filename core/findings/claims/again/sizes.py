@@ -44,12 +44,14 @@ CLAIMS = (
             for size in (LARGER, SMALLER)
         ),
         sizes=f"{CLASSROOM}; models of 4.8 or 4.9 and of 1.2 million parameters",
-        differs="Two sizes with one recipe, which was chosen for the smaller. With it BERT of the larger size learns "
-        "nothing (a perplexity of 421 or 422 on held-out notes on each of three seeds, 26 before training), so it is "
-        f"left out. How well the attacks do was known when this was asked. The rule is that of J-c1. {SYNTHETIC}",
+        differs="Two sizes with one recipe, which was chosen for the smaller. It destroys BERT of the larger size (a "
+        "perplexity of 421 or 422 on held-out notes on each of three seeds, 26 before training), so that is left out. "
+        "The larger bases are not shipped: `python -m core pretrain --size small` makes them. How well the attacks do "
+        f"was known when this was asked. The rule is that of J-c1. {SYNTHETIC}",
         why={
-            "cannot tell": "GPT-2's larger model leaks 9 to 10 points more on every seed. DistilBERT's leaks about as "
-            "much as the smaller one, and reads held-out notes no better (perplexity 3.6 and 3.5)."
+            "cannot tell": "GPT-2's larger model leaks 9 to 10 points more on every seed. By the loss attack "
+            "DistilBERT's leaks about as much as the smaller one, and it reads held-out notes no better (perplexity "
+            "3.6 and 3.5). But it wrote members' full names in 11 of 4,200 texts, the smaller one in 1."
         },
         page="membership",
     ),
