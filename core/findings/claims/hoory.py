@@ -202,7 +202,7 @@ CLAIMS = (
         id="H-c3",
         title="Private words help",
         says="A vocabulary taken from the notes with DP improves the model.",
-        figure="described without a figure of its own",
+        figure="described, without a figure",
         place="§3.2",
         quantity="F1 of entities with a private vocabulary − with the public one, both at ε = 3, in points",
         unit="points",
