@@ -32,7 +32,7 @@ from hypothesis import HealthCheck, settings
 from core.pipeline.training_run import execute
 from core.runs.run import PRIVACY_FILE, read_privacy
 from core.runs.store import Workspace
-from core.spec import CORPUS_PRESETS, AuditSpec, CorpusSpec, PrivacySpec, RunSpec, TrainingSpec
+from core.spec import CORPUS_PRESETS, AuditSpec, CorpusSpec, ModelSpec, PrivacySpec, RunSpec, TrainingSpec
 from tests.few_claims import few_claims
 
 pytest_plugins = ["tests.running"]
@@ -49,6 +49,7 @@ SMOKE_AUDIT = AuditSpec(samples_per_prompt=4, new_tokens=24, mask_draws=1, boots
 def _smoke_spec(*, epsilon: float | None = None, epochs: int = 2, seed: int = 0) -> RunSpec:
     return RunSpec(
         corpus=CORPUS_PRESETS["smoke"],
+        model=ModelSpec(size="micro"),
         privacy=PrivacySpec(target_epsilon=epsilon, delta=1e-3),
         training=TrainingSpec(epochs=epochs, batch_size=16, max_tokens=128, seed=seed),
         audit=SMOKE_AUDIT,

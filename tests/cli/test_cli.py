@@ -217,6 +217,8 @@ def test_train_end_to_end_on_the_command_line(
         "train",
         "--model",
         "gpt2",
+        "--size",
+        "micro",
         "--corpus",
         "smoke",
         "--epochs",

@@ -36,8 +36,8 @@ def test_from_a_file_to_a_run_on_it(notes_file, tmp_path, capsys):
     assert said["patients"] == 32 and said["canaries"] == 6 and said["records"] == "notes"
     corpus = Corpus.read(out)
     assert corpus.spec.imported == said["spec"]["imported"] == corpus.content_id()
-    train = ["train", "--corpus", str(out), "--epochs", "1", "--samples-per-prompt", "1", "--data", str(data), "--json"]
-    assert main(train) == 0
+    few = ["--size", "micro", "--epochs", "1", "--samples-per-prompt", "1"]
+    assert main(["train", "--corpus", str(out), *few, "--data", str(data), "--json"]) == 0
     run = Workspace(data).run(json.loads(capsys.readouterr().out)["run"])
     assert run.spec.corpus == corpus.spec and set(run.metrics["arm"]) == {"run", "heldout", "base"}
     judged = corpus.notes[corpus.notes["split"].isin(["member", "heldout"])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from itertools import product
 
 import pytest
 
@@ -21,8 +22,8 @@ def _few_claims(asks_few_claims: None) -> None:
 def tiny_base_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Untrained models of 2 layers × 32 in place of the shipped ones, for tests in which no model needs to be good."""
     folder = tmp_path_factory.mktemp("base")
-    for kind in KINDS:
-        base = folder / CLINICAL / f"{kind}-tiny"
+    for kind, size in product(KINDS, ("micro", "tiny")):
+        base = folder / CLINICAL / f"{kind}-{size}"
         base.mkdir(parents=True)
         tiny(kind, seed=3).save(base)
     shutil.copy(shipped_bases.word_list(CLINICAL), folder / CLINICAL)

@@ -58,7 +58,7 @@ def spec_of(smoke_spec: Callable[..., RunSpec], **privacy: str) -> RunSpec:
     spec = smoke_spec(epsilon=8.0)
     asked = PrivacySpec(noise_multiplier=1.0, delta=1e-3, accountant="rdp", **privacy)
     training = spec.training.model_copy(update={"max_notes_per_patient": 1, "batch_size": 6})
-    return RunSpec(corpus=spec.corpus, privacy=asked, training=training, audit=spec.audit)
+    return spec.model_copy(update={"privacy": asked, "training": training})
 
 
 @pytest.fixture

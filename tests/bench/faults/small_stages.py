@@ -39,12 +39,13 @@ def small_stages(smoke: Path) -> dict[str, Stage]:
 
     An audit and a release are of the run without privacy in `smoke`, a copy of `smoke_workspace`: no stage trains a run
     for it. The one that trains keeps its control, its vocabulary with privacy, its attacks and its utility, each on few
-    texts.
+    texts, and starts from the smallest model.
     """
     runs = [run for run in Workspace(smoke, shared=()).runs() if not run.spec.is_base and not run.spec.privacy.private]
     (_stages.PLAIN,) = (run.spec for run in runs)
     few = AuditSpec(samples_per_prompt=1, new_tokens=4, mask_draws=1, bootstrap=10)
-    _stages.SPEC = _stages.SPEC.model_copy(update={"audit": few})
+    micro = _stages.SPEC.model.model_copy(update={"size": "micro"})
+    _stages.SPEC = _stages.SPEC.model_copy(update={"model": micro, "audit": few})
     utility.LABELLED_CLAIMS, utility.JUDGED_CLAIMS = 12, 12
     utility.LABELLED_NOTES, utility.JUDGED_NOTES = 24, 24
 
