@@ -1,4 +1,4 @@
-"""The 14 built-in attack prompts of the quick audit (PrivAI-Leak report, §5.4.1), reworded, and user-supplied prompts.
+"""The 14 built-in attack prompts of the quick audit (PrivAI-Leak report, §4.2.4), reworded, and user-supplied prompts.
 
 They are what an attacker types who knows how hospitals write but knows no patient: openings of notes, and cues for
 single fields. None contains a patient's value, so whatever follows them came from the model. The audit lets every kind

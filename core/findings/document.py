@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from core.findings.claim import PAPERS
 from core.findings.judging import Finding
 from core.findings.training import hours_from_nothing
-from core.findings.wording import figure_text, range_text, rule_text, together
+from core.findings.wording import bases_text, figure_text, range_text, rule_text, together
 
 WIDTH = 100
 INTRODUCTION = (
@@ -104,7 +104,7 @@ def _claim(one: Finding) -> Iterator[str]:
         _wrapped(line, "- ", "  ")
         for line in (
             f"Rule: {rule_text(one)}",
-            f"Run at: {claim.sizes}.",
+            f"Run at: {claim.sizes}. {bases_text(claim)}",
             f"Differs from the paper: {claim.differs}",
             f"Runs and command: `python -m core findings {claim.id}`"
             + ("." if one.evidence is not None else ", with `--run` to train what is missing."),

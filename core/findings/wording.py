@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from core.findings.claim import Figure, Unit
+from core.evaluation.sweep.sizes import rounded
+from core.findings.claim import Claim, Figure, Unit
 from core.findings.judging import Finding
+from core.spec import ABSTRACTS, CLINICAL
 
 MINUS = "−"
 SMALLEST_POINTS = 0.001  # below, a number of points is written as 0
+_HAS_READ = {ABSTRACTS: "abstracts", CLINICAL: "abstracts and clinical text"}  # the public models
 
 
 def number_text(value: float, unit: Unit) -> str:
@@ -55,6 +58,24 @@ def rule_text(finding: Finding) -> str:
     claim = finding.claim
     unit = " points" if claim.unit == "points" else ""
     return claim.rule.sentence(lambda value: number_text(value, claim.unit) + (unit if value else ""))
+
+
+def bases_text(claim: Claim) -> str:
+    """What the public models have read that a claim's runs start from, as a sentence; empty without runs.
+
+    Where the runs start from several, each has the sizes of the hospitals that it is trained on: a claim that compares
+    hospitals then compares public models as well.
+    """
+    notes: dict[str, set[int]] = {}
+    for need in claim.needs:
+        notes.setdefault(need.spec.model.base, set()).add(need.spec.corpus.training_notes)
+    read = [(_HAS_READ.get(base, base), sorted(sizes)) for base, sizes in notes.items()]
+    if not read:
+        return ""
+    if len(read) == 1:
+        return f"The public model that training starts from has read {read[0][0]}."
+    of = [f"{what} ({' and '.join(f'about {rounded(size)}' for size in sizes)} notes)" for what, sizes in read]
+    return f"Training starts from public models that have read {', or '.join(of)}."
 
 
 def together(figures: Sequence[Figure]) -> str:

@@ -1,8 +1,8 @@
 """A single number for privacy risk: as the PrivAI-Leak report computes it, and with each part set against its control.
 
 Both are .50 prompt extraction + .20 membership + .15 canaries + .15 exact memorisation. The report counts each part
-without a control, so a model that learned nothing still scores: its canary test looks for words that its own prompt
-contains, and stays at 100 % for every ε. Here *old* repeats that. *Calibrated* subtracts from each part what the same
+without a control, so a model that learned nothing still scores: its canary test matches single words, and stays at
+100 % for every ε. Here *old* repeats that. *Calibrated* subtracts from each part what the same
 attack finds where nothing can have been learned: on held-out patients, or on canaries that were left out. A calibrated
 part can be negative by chance; it is not cut at 0.
 """
@@ -54,7 +54,7 @@ def risk_scores(
     |---|---|---|
     | prompt | generations that the loose rule calls a leak | generations with a leak − control (equal pools) |
     | membership | members called members (TPR) | privacy leakage, TPR − FPR (Jagannatha 2021, eq. 2) |
-    | canary | planted canaries with a word in prompt or text | ranked first, planted − left out |
+    | canary | all planted canaries, as in the report at every ε | ranked first, planted − left out |
     | memorisation | member notes that come back verbatim | the same − held-out notes |
 
     Canaries of random words do not count: they have other candidates (`core.attacks.exposure`).
@@ -98,7 +98,7 @@ def _old(
     found = {
         "prompt": _metric(metrics, "old_rule_attempts", "run"),
         "membership": said["member"],
-        "canary": _share(planted, planted),  # the prompt itself satisfies the rule, whatever the model writes
+        "canary": _share(planted, planted),  # in the report at every ε: its rule matches single words
         "memorisation": _verbatim(prefixes, "member"),
     }
     return {name: (part, part.value, math.nan) for name, part in found.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from core.corpus.canary_forms import FORMS
 from core.demo import SEEDS
 from core.findings.claim import Claim, Figure
-from core.findings.experiments import CLASSROOM, SYNTHETIC, many_copies, seeded
+from core.findings.experiments import SYNTHETIC, many_copies, seeded
 from core.findings.measures.canaries import (
     copies_apart,
     exposure_difference,
@@ -19,7 +19,10 @@ from core.findings.rules import Above, Below
 from core.findings.stored_runs import StoredRuns
 
 MOST_COPIES, OFTEN = 64, 16  # copies of a canary: the most, and those that count as often
-MANY = f"{CLASSROOM}; 84 canaries of 1 to {MOST_COPIES} copies; each seed has its own patients and canaries"
+MANY = (
+    f"hospitals of as many patients as `classroom`, with 84 canaries of 1 to {MOST_COPIES} copies: 3,606 to 3,685 "
+    "training notes; each seed has its own patients and canaries"
+)
 NO_SECRET = 1.0  # bits above canaries never planted that still count as not memorised
 _WITH_DP = tuple(Need(many_copies(8.0, seed)) for seed in SEEDS)
 _WITHOUT = tuple(Need(many_copies(None, seed)) for seed in SEEDS)
@@ -100,9 +103,9 @@ CLAIMS = (
         sizes=MANY,
         why={
             "does not hold": "ε = 8 is promised for one note. For the 64 notes that hold one canary, exact accounting "
-            "gives ε = 3,343, which promises nothing in practice. These canaries rank first among all candidates, as "
-            "they do without privacy. Canaries that occur up to 16 times reach 1 to 5 bits on average, and 10 without "
-            "privacy."
+            "gives ε = 3,312 to 3,343, which promises nothing in practice. These canaries rank first among all "
+            "candidates, as they do without privacy. Canaries that occur up to 16 times reach 1 to 5 bits on average, "
+            "and 10 without privacy."
         },
         differs=f"ε = 8 instead of 0.58, {MOST_COPIES} copies instead of up to 100,000, and the margin of "
         f"{NO_SECRET:g} bit is ours. {SYNTHETIC}",
@@ -122,6 +125,10 @@ CLAIMS = (
         needs=tuple(Need(many_copies(epsilon, seed)) for seed in SEEDS for epsilon in (8.0, None)),
         sizes=MANY,
         differs=f"ε = 8 instead of 0.58, and {MOST_COPIES} copies instead of up to 100,000. {SYNTHETIC}",
+        why={
+            "holds": "The canaries of 16 and of 32 copies make the difference: they have 5.7 to 6.8 and 1.8 to 3.5 "
+            "bits less with DP. Those of 64 copies rank first with and without it (H-c11)."
+        },
         page="canaries",
     ),
     Claim(

@@ -64,7 +64,10 @@ def _contextual(runs: StoredRuns) -> list[Figure]:
 
 
 def _static(runs: StoredRuns) -> list[Figure]:
-    return [labelled("skip-gram", probe(runs, plain("gpt2"), COSINE, "mean difference", f"skip-gram, {LINK}"))]
+    return [
+        labelled(vectors, probe(runs, plain("gpt2"), COSINE, "mean difference", f"{vectors}, {LINK}"))
+        for vectors in ("skip-gram", "CBoW")
+    ]
 
 
 def _seen(runs: StoredRuns) -> list[Figure]:
@@ -164,18 +167,18 @@ CLAIMS = (
     ),
     Claim(
         id="L-c2",
-        title="The name adds nothing",
-        says="The model says as much about a patient's conditions without the patient's name as with it.",
-        figure="a template without the name does about as well",
-        place="§6.1, masking the condition only, table 3",
+        title="Whose name it is adds nothing",
+        says="The model says as much about a patient's conditions under another patient's name.",
+        figure="none with another name; a template of the condition alone does worse (AUC .496 against .614, ICD-9)",
+        place="§6.1, masking the condition only, tables 2 and 3",
         quantity="AUC with the own name − with another patient's name, in points",
         unit="points",
         measure=_link,
         rule=Within(-NEGLIGIBLE, NEGLIGIBLE),
         needs=_RANKED,
         sizes=f"{CLASSROOM}; 292 patients (GPT-2: 48)",
-        differs=f"Another name instead of no name. The margin of {100 * NEGLIGIBLE:g} points is ours. {FEW} "
-        f"{SYNTHETIC}",
+        differs="Another name instead of no name. With the condition alone the AUC is lower here, too: by 4.7 points "
+        f"for DistilBERT and by 4.2 for GPT-2. The margin of {100 * NEGLIGIBLE:g} points is ours. {FEW} {SYNTHETIC}",
         why={"holds": "For GPT-2 only just: 48 patients are asked about, and the interval ends at the margin."},
         page="probes",
     ),
@@ -214,7 +217,8 @@ CLAIMS = (
         id="L-c5",
         title="Static vectors link name and condition",
         says="Word vectors learned from notes in which patients are named bring a name closer to its conditions.",
-        figure="mean difference .019 (skip-gram, names inserted), .004 (regular notes)",
+        figure="mean difference .019 (skip-gram) and .017 (CBoW) with names inserted, .004 and .008 for regular notes "
+        "(ICD-9)",
         place="§6.3, table 6",
         quantity="cosine with own conditions − with others, own name − another patient's name",
         unit="number",
@@ -222,7 +226,13 @@ CLAIMS = (
         rule=Above(),
         needs=(_need(plain("gpt2"), COSINE),),
         sizes=f"{CLASSROOM}; 292 patients",
-        differs=f"Regular notes, in about half of which the patient is named. {FEW} {SYNTHETIC}",
+        differs="Regular notes, in about half of which the patient is named. Another patient's name is subtracted; "
+        "without that the figures are −.067 (skip-gram) and −.190 (CBoW). CBoW was added when its figure was known. "
+        f"{FEW} {SYNTHETIC}",
+        why={
+            "cannot tell": "Skip-gram brings names closer to their conditions by .010, and that interval is above 0. "
+            "That of CBoW, .003, includes 0."
+        },
         page="probes",
     ),
     Claim(
@@ -258,9 +268,9 @@ CLAIMS = (
         why={
             "does not hold": "Here notes name their patients often, and that matters: with names in every note the AUC "
             "for DistilBERT's last names rises to .83 (an audit that is not shipped; docs/methods/probes.md, three "
-            "kinds of notes), as in the paper (.562 to .733). Notes "
-            "that name patients rarely are asked in L-c17. For GPT-2 most of the figure is the last name itself: after "
-            "another patient's first name it is .81."
+            "kinds of notes). The paper's rises to .733 in template notes alone: with names in every note it has .517. "
+            "Notes that name patients rarely are asked in L-c17. For GPT-2 most of the figure is the last name itself: "
+            "after another patient's first name it is .81."
         },
         page="probes",
     ),
@@ -268,7 +278,7 @@ CLAIMS = (
         id="L-c8",
         title="Template notes make the attack work",
         says="If every note is “name is a patient with condition”, filling the blank links names and conditions.",
-        figure="AUC .784 (MedCAT) against .529 for regular notes",
+        figure="AUC .784 against .529 for regular notes (MedCAT); .614 for both by ICD-9",
         place="§6.1, table 2",
         quantity="AUC with the own name − with another patient's name, in points",
         unit="points",

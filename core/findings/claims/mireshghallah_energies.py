@@ -16,7 +16,7 @@ from core.findings.stored_runs import StoredRuns
 USUAL = 10  # masks in the paper, and in the battery
 NEGLIGIBLE = 0.02  # a difference of AUC that counts as none
 _NEEDS = (Need(plain("distilbert"), measured=(NAME,)),)
-_SIZES = f"{NOTES_A_PATIENT} notes of each of 430 patients of `classroom`"
+_SIZES = f"851 notes of the 430 patients of `classroom`, at most {NOTES_A_PATIENT} of each"
 _DIFFERS = f"The public base model is the reference. {FEW} {SYNTHETIC}"
 
 

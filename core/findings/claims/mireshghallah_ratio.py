@@ -200,7 +200,7 @@ CLAIMS = (
         title="References that do not help take variation out of the loss",
         says="The same question for the references with which the ratio does not beat the loss (M-c2, M-c19).",
         figure="none; of a reference from another domain the paper says that it scores easy and difficult samples "
-        "alike (§4.2)",
+        "alike (§4.3)",
         place="§1; §4.1; appendix A.3.4",
         quantity=f"{_EXPLAINED_AWAY}, for each of two references",
         unit="ratio",
@@ -227,7 +227,7 @@ CLAIMS = (
         says="Comparing with a reference model finds members better than the loss alone, if half of the reference's "
         "log-likelihood is subtracted instead of all: an experiment of ours that explains M-c1, M-c2 and M-c19.",
         figure="AUC .662 → .900, at full weight",
-        place="§3.1, eq. 1; §4.1, table 2",
+        place="§2.2, eq. 1; §4.1, table 2",
         quantity=f"{AUC}: loss − {HALF:g} · that of the reference of the same hospital − loss alone, the same notes",
         unit="points",
         measure=_half,
@@ -246,7 +246,7 @@ CLAIMS = (
         "of the model's log-likelihood on the reference's over notes of other patients of the hospital, whom neither "
         "model read.",
         figure="AUC .662 → .900, at full weight",
-        place="§3.1, eq. 1; §4.1, table 2",
+        place="§2.2, eq. 1; §4.1, table 2",
         quantity=f"{AUC}: loss − w · that of the reference of the same hospital − loss alone, the same notes; w by "
         "least squares over the population's notes, which set thresholds otherwise",
         unit="points",

@@ -13,10 +13,11 @@ from core.findings.measures.tables import labelled, metric_difference, part_of_r
 from core.findings.needs import Need
 from core.findings.rules import Above, Below, Within
 from core.findings.stored_runs import StoredRuns
-from core.training.accounting.gaussian import epsilon, old_report_epsilon
+from core.training.accounting.gaussian import epsilon
 
 REPORTED = {0.5: (38.34, 0.506), 1.0: (19.22, 1.0202), 5.0: (4.21, 5.0112), 10.0: (2.283, 9.9438)}  # §5.3.4: σ, ε
-_RATE, _STEPS, _DELTA = 4 / 1500, 3_000, 1e-5  # of each of its private models
+_RATE, _STEPS, _DELTA = 4 / 1500, 1_875, 1e-5  # of each of its private models: 5 epochs (§6.2.2, §15.3)
+_TRAINED = "q = 4/1500, 1,875 steps, δ = 1e-5, as in the report (§6.2.2; §15.3)"
 LEAST_REDUCTION = 0.9
 SAME = "Synthetic notes from templates in both; the model is far smaller."
 
@@ -27,8 +28,7 @@ def _spent(sigma: float) -> float:
 
 
 def _epsilon(runs: StoredRuns) -> list[Figure]:
-    sigma, _ = REPORTED[10.0]
-    printed = old_report_epsilon(noise_multiplier=sigma, sample_rate=_RATE, steps=_STEPS, delta=_DELTA)
+    sigma, printed = REPORTED[10.0]
     return [exact(f"σ = {sigma:g}, its ε = 10", _spent(sigma) / printed)]
 
 
@@ -134,19 +134,19 @@ CLAIMS = (
     Claim(
         id="P-c1",
         title="σ = 2.28 spends ε = 9.94",
-        says="With noise 2.283 the training of 3,000 steps spends a privacy budget of ε = 9.94.",
+        says="With noise 2.283 the training spends a privacy budget of ε = 9.94.",
         figure="ε = 9.9438",
         place="§5.3.4, table of noise multipliers",
-        quantity="ε by exact accounting / ε as the report computes it",
+        quantity="ε by exact accounting / the printed ε",
         unit="ratio",
         measure=_epsilon,
         rule=Within(0.9, 1.1),
-        sizes="q = 4/1500, 3,000 steps, δ = 1e-5, as in the report",
+        sizes=_TRAINED,
         differs="Counted as Poisson samples with the noise on the sum. Its code adds the noise to the mean of four, "
         "which would spend less still. The margin of 10 % is ours.",
         why={
-            "does not hold": "Its accountant lets subsampling reduce the loss by q instead of q². The training spent "
-            "an ε of about 0.2 and added far more noise than ε = 10 needs."
+            "does not hold": "Its printed ε is that of 3,000 steps in each of which subsampling reduces the loss by q "
+            "instead of q². It trained 1,875, which spent an ε of 0.18, and added far more noise than ε = 10 needs."
         },
         page="train",
     ),
@@ -208,18 +208,19 @@ CLAIMS = (
         id="P-c5",
         title="Canaries leak at every ε",
         says="All planted canaries can be extracted, also from the models trained with DP.",
-        figure="100 % at every ε",
-        place="§7.2.1 and §7.2.2",
+        figure="100 % at every ε; the report itself calls those of DP models coincidental matches",
+        place="§16.2; §22, Q1",
         quantity="share of planted canaries extracted − of canaries never planted, at ε = 8",
         unit="points",
         measure=_canaries,
         rule=Above(0.5),
         needs=_AUDITED,
         sizes=CLASSROOM + "; 26 canaries planted",
-        differs=f"Canaries that the prompt does not contain, and a control. ε = 8 instead of 10. {FEW} {SAME}",
+        differs="A canary counts if it ranks first among all candidates, and there is a control. ε = 8 instead of 10. "
+        f"{FEW} {SAME}",
         why={
-            "does not hold": "The report's prompts contain what they look for, so every model “extracts” it. With a "
-            "control nothing is left at ε = 8."
+            "does not hold": "The report's test matches single words, which also occur in text by a model that knows "
+            "no canary (its own explanation). With a control nothing is left at ε = 8."
         },
         page="canaries",
     ),
@@ -338,12 +339,12 @@ CLAIMS = (
         unit="ratio",
         measure=_every_epsilon,
         rule=Within(0.9, 1.1),
-        sizes="q = 4/1500, 3,000 steps, δ = 1e-5, as in the report",
+        sizes=_TRAINED,
         differs="Counted as Poisson samples with the noise on the sum. Its code adds the noise to the mean of four, "
         "which would spend less still. The margin of 10 % and the figure at σ = 2.283 are those of P-c1. "
         "About what the other three σ spend was known before, too.",
         why={
-            "does not hold": "The four trainings spent ε = 0.009, 0.020, 0.11 and 0.22, about a fiftieth of what "
+            "does not hold": "The four trainings spent ε = 0.007, 0.016, 0.086 and 0.18, about a sixtieth of what "
             "is printed. So each of its four models has far more noise than its ε needs."
         },
         page="train",

@@ -85,9 +85,10 @@ _SEED = SEEDS[0]
 _PLAIN = plain("gpt2", _SEED)
 _NOISE = (
     "Noise by the report's formula for 46 steps of 256 of 2,925 notes (σ = 27.5, 13.9, 2.99 and 1.61 for its ε = 0.5, "
-    "1, 5 and 10), on the sum of the clipped gradients. The report's own trainings have 3,000 steps, and its code adds "
-    "σ to the mean of four gradients, so noise of 38.3 on a mean at its ε = 0.5, where it is 0.11 here. One learning "
-    "rate for every ε, as there. "
+    "1, 5 and 10), on the sum of the clipped gradients. The formula is read from its printed ε, which it gives for "
+    "3,000 steps. It trained 1,875, for which the same ε would ask for 1.26 times as much noise. Its code adds σ to "
+    "the mean of four gradients, so noise of 38.3 on a mean at its ε = 0.5, where it is 0.11 here. One learning rate "
+    "for every ε, as there. "
 )
 
 
@@ -129,7 +130,7 @@ CLAIMS = (
         says="A prompt that is the label of a field (“Patient:”) makes the model write more identifiers than an "
         "opening to be continued (“Progress note for”).",
         figure="none by style: half of its 14 prompts are labels, half are openings",
-        place="§5.4.1 and §6.3, the attack prompts",
+        place="§4.2.4, the attack prompts",
         quantity="texts with a member's identifier − the held-out control: structured − open prompts, in points",
         unit="points",
         measure=_styles,
@@ -160,9 +161,9 @@ CLAIMS = (
         "(docs/methods/extraction.md), those of 12,000 were not. The old score cannot be near the other one while no "
         "canary is ranked first: 15 points are its own by definition. " + FEW,
         why={
-            "does not hold": "About 26 points of the score are there without any leak. 15 of them are canaries that "
-            "count as extracted because the prompt contains them, and 10 are notes called members: the attack calls "
-            "52 % of the notes that the model never read so, and 55 % of the members' (3,000 notes, ε = 8)."
+            "does not hold": "About 26 points of the score are there without any leak. 15 of them are canaries, all "
+            "of which count as extracted at every ε, as in the report, and 10 are notes called members: the attack "
+            "calls 52 % of the notes that the model never read so, and 55 % of the members' (3,000 notes, ε = 8)."
         },
         page="canaries",
     ),
@@ -212,7 +213,7 @@ CLAIMS = (
         says="An experiment of ours that explains P-c12: openings ask for a name, and most labels for something else. "
         "Among prompts that ask for a name the style makes no difference.",
         figure="none by style",
-        place="§5.4.1 and §6.3, the attack prompts",
+        place="§4.2.4, the attack prompts",
         quantity="texts with a member's identifier − the held-out control: structured − open prompts, in points",
         unit="points",
         measure=_styles_of_names,
@@ -235,7 +236,7 @@ CLAIMS = (
         says="An experiment of ours that explains P-c16: among prompts that ask for a name, those with which notes "
         "begin make the model write more identifiers than the others do.",
         figure="none by place",
-        place="§5.4.1 and §6.3, the attack prompts",
+        place="§4.2.4, the attack prompts",
         quantity="texts with a member's identifier − the held-out control: prompts with which a member's note begins − "
         "the others, in points",
         unit="points",

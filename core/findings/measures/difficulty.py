@@ -1,4 +1,4 @@
-"""How much notes differ in difficulty, and what an attack's AUC owes to it (Mireshghallah 2022, §1 and §3)."""
+"""How much notes differ in difficulty, and what an attack's AUC owes to it (Mireshghallah 2022, §1 and §4.1)."""
 
 from __future__ import annotations
 

@@ -208,9 +208,9 @@ def group_epsilon(epsilon: float, delta: float, k: int) -> tuple[float, float]:
 def old_report_epsilon(*, noise_multiplier: float, sample_rate: float, steps: int, delta: float) -> float:
     """ε as the PrivAI-Leak report printed it. WRONG, for comparison only: no run is trained or described with it.
 
-    Its printed figures follow from a Rényi bound of q·α/σ² a step, where subsampling gives about q²·α/σ² (twice the
-    report's own formula q²·α/2σ²; Mironov et al. 2019). Its ε is therefore many times too large, and far more noise is
-    added than needed.
+    Its printed figures follow from a Rényi bound of q·α/σ² a step for 3,000 steps (it trained 1,875), where subsampling
+    gives about q²·α/σ² (twice the report's own formula q²·α/2σ²; Mironov et al. 2019). Its ε is therefore many times
+    too large, and far more noise is added than needed.
     """
     orders = [1 + tenth / 10 for tenth in range(1, 100)] + list(range(12, 65))
     return min(

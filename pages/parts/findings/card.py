@@ -10,7 +10,7 @@ import streamlit as st
 from core.findings.from_weights.tables import MEASUREMENTS
 from core.findings.judging import NOT_RUN, Finding
 from core.findings.stored_runs import with_shipped
-from core.findings.wording import figure_text, range_text, rule_text, together
+from core.findings.wording import bases_text, figure_text, range_text, rule_text, together
 from pages.parts.common import chart_style, guess, shell
 from pages.parts.common.data_table import data_table
 from pages.parts.findings import charts, veil
@@ -90,7 +90,7 @@ def _details(one: Finding) -> None:
         st.markdown(
             f"- **Rule.** {rule_text(one)} {intervals}\n"
             f"- **Measured.** {claim.quantity}.\n"
-            f"- **Run at.** {claim.sizes}.\n"
+            f"- **Run at.** {claim.sizes}. {bases_text(claim)}\n"
             f"- **Differs from the paper.** {claim.differs}"
         )
         _runs(one)

@@ -18,7 +18,10 @@ from core.findings.needs import Need
 from core.findings.rules import Above
 from core.findings.stored_runs import StoredRuns
 
-MORE = ("four times as many patients", "in a smaller hospital")  # of the title and of what was asked before
+MORE = (
+    "four times as many patients",
+    "in a smaller hospital, with another public model and recipe",
+)  # of the title and of what was asked before
 KNOWN = "The figures were known when this rule was chosen, which is that of"
 _GROUPED = (("patient", "admission"), ("admission", "sample"))
 
