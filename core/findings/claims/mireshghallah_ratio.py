@@ -215,7 +215,7 @@ CLAIMS = (
         f"of PubMedBERT. So for the public model the paper expects this result. {FEW} {SYNTHETIC}",
         why={
             "does not hold": "Subtracting the public model makes the scores of notes that were never read vary more, "
-            "not less. For the models of the same hospital the intervals include 1. Their order is largely right "
+            "not less. For the models of the same hospital the intervals include 1. Their order is partly right "
             "(correlation with the loss .54 and .74 over held-out notes); their scale is not (1.4 and 1.5 times the "
             "loss's standard deviation). Shadow models leave a third of the spread (M-c22)."
         },
