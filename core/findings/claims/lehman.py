@@ -230,8 +230,8 @@ CLAIMS = (
         "without that the figures are −.067 (skip-gram) and −.190 (CBoW). CBoW was added when its figure was known. "
         f"{FEW} {SYNTHETIC}",
         why={
-            "cannot tell": "Skip-gram brings names closer to their conditions by .010, and that interval is above 0. "
-            "That of CBoW, .003, includes 0."
+            "cannot tell": "Skip-gram brings names closer to their conditions by .010, and its interval is above 0. "
+            "CBoW brings them closer by .003, and its interval includes 0."
         },
         page="probes",
     ),
