@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 shell.page(
     "Inside a step",
-    "How does DP-SGD hide one patient's note? These are the real gradients of a training's first step.",
+    "How does DP-SGD hide one note, or one patient? These are the real gradients of a training's first step.",
     icon=":material/blur_on:",
 )
 

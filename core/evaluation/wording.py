@@ -245,7 +245,7 @@ def audit_sentence(bound: float, promised: float, ceiling: float) -> str:
     if bound > promised:
         return (
             f"Alarm: an attack on the finished model proves ε ≥ {proved_text(bound)}, above "
-            f"ε = {promised_text(promised)} of its accounting ({most}). There is a bug, or the guarantee is broken."
+            f"ε = {promised_text(promised)} of its accounting ({most}). Chance alone seldom does this: look for a bug."
         )
     return (
         f"{FROM_MODEL} prove ε ≥ {proved_text(bound)} ({most}), which is within ε = {promised_text(promised)} "

@@ -134,7 +134,7 @@ def test_pages_and_report_show_it_apart_from_the_attacks_on_the_model(root, smok
     made = build(workspace, runs, now=0.0)
     (fact,) = [one["answer"] for one in made.facts["glance"] if one["key"] == "audit"]
     assert fact.startswith("No. Attacks on the finished model prove")
-    assert "One that sees every step of such a training proves" in fact
+    assert "An attacker who sees every step of such a training proves" in fact
     assert [(one["run"], one["seed"]) for one in made.facts["planted_gradients"]] == [(runs[0].id, 3)]
     assert json.loads(made.to_json())["planted_gradients"][0]["sentence"] == sentence
     page = render(made)

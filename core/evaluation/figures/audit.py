@@ -103,7 +103,7 @@ AUDIT_FIGURES: tuple[Figure, ...] = (
     _perplexity(
         "perplexity_member",
         "perplexity on members",
-        "The same for notes it was trained on. Far below the held-out figure means memorising.",
+        "The same for notes it was trained on. Far below the held-out figure is a sign of memorising.",
         "the same over the notes of members",
         title="perplexity on members",
         card=True,

@@ -89,8 +89,8 @@ def record(
                 "access_type_details": "Recipients get a trained model; the notes cannot be queried.",
             },
             "accounting": {
-                "post_processing": "Everything done with the model after training: generating, filtering, tuning on "
-                "other data.",
+                "post_processing": "Everything done with the model after training that reads none of these notes or "
+                "records: generating, filtering by patterns, tuning on other data.",
                 "composition": f"{label['accountant']}, over all steps of training; several releases are composed in "
                 "the ledger (docs/methods/ledger.md).",
             },

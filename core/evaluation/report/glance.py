@@ -41,7 +41,7 @@ OF_A_KEY = "Its noise came from a secret key, which was destroyed after training
 NOTHING_FOUND = "These attacks found nothing, but that protects nobody. "
 OF_A_SEED = "Its noise came from a public seed, so anybody can generate it again and subtract it."
 ONE_TRAINING = "Exact accounting, μ and the trade-off curve are known for a single training only, so they are left out."
-CONTRADICTED = "An attack proves more than the guarantee allows: there is a bug, or no guarantee."
+CONTRADICTED = "An attack proves more than the guarantee allows, which chance alone seldom does: look for a bug."
 
 
 @dataclass(frozen=True)
@@ -177,8 +177,7 @@ def verdict(subject: Subject) -> tuple[str, str]:
         return "guaranteed", f"{whom}, and no attack that was run contradicts it. What it writes was not measured."
     return (
         "guaranteed",
-        f"{whom}. No attack that was run contradicts it. Its texts, membership by patient and by note, and planted "
-        "secrets show no memorising.",
+        f"{whom}. No attack that was run contradicts it, and no figure that was measured shows memorising.",
     )
 
 
@@ -259,8 +258,8 @@ def _guesses(subject: Subject) -> str:
     if promised == ALL_RIGHT:
         promised = NEARLY_ALL
     return subject.supposed(
-        f"Of 100 guesses whether one {model['unit']} was in the data, {limit} by this run’s exact "
-        f"accounting; by (ε, δ) alone {promised}. A coin: 50, if in and out were equally likely."
+        f"If in and out were equally likely (a coin: 50), of 100 guesses whether one {model['unit']} was in the data "
+        f"{limit} by this run’s exact accounting; by (ε, δ) alone {promised}."
     )
 
 
@@ -268,8 +267,8 @@ def _guesses_of_choice(subject: Subject, choice: Choice) -> str:
     right = right_of_100(float(subject.model["right_guesses_promised"]))
     limit = f"{NEARLY_ALL} may be right" if right == ALL_RIGHT else f"at most {right} are right"
     return (
-        f"Of 100 guesses whether one {subject.model['unit']} was in the data, on average {limit} by (ε, δ). A coin: "
-        f"50, if in and out were equally likely. Chosen as the {choice.briefly()}. {ONE_TRAINING}"
+        f"If in and out were equally likely (a coin: 50), of 100 guesses whether one {subject.model['unit']} was in "
+        f"the data on average {limit} by (ε, δ). Chosen as the {choice.briefly()}. {ONE_TRAINING}"
     )
 
 
@@ -335,7 +334,9 @@ def _audit(subject: Subject) -> str:
     if planted is not None:
         most = f"the most it could have proved is ε = {proved_text(float(planted['ceiling']))}"
         own = _by_curve(planted["proved_by_curve"], "its")
-        told.append(f"One that sees every step of such a training proves {_proved(planted['proved'])} ({most}){own}.")
+        told.append(
+            f"An attacker who sees every step of such a training proves {_proved(planted['proved'])} ({most}){own}."
+        )
     if not subject.model["unit"]:
         return " ".join(["No: without differential privacy there is no ε to contradict.", *told])
     told.append(f"By accounting ε = {promised_text(subject.model['epsilon'])}.")

@@ -13,7 +13,7 @@ from core.common.formatting import proved_text
 from core.evaluation import registry
 from core.evaluation.report.commands import audit_command, prove_command, shadows_command
 from core.evaluation.report.decision import Decision
-from core.evaluation.report.glance import CONTRADICTED, Subject
+from core.evaluation.report.glance import CONTRADICTED, Subject, verdict
 from core.evaluation.sweep.limit_measures import risks_of
 from core.evaluation.sweep.recommendation import MET, NOT_MEASURED, NOT_MET, against_limits, attack_text
 from core.runs.audits import StoredAudit
@@ -22,6 +22,14 @@ from core.runs.run import Run
 
 ON_PAGE = 3  # limits that the first page has with their figures, those not met first
 MOST_DIGITS = 12  # of a limit and the end beside it
+
+
+_MISTRUST = "Do not rely on this ε alone: treat the model like the notes until the board has accepted what was found."
+_WARNINGS = {  # by the verdict
+    "empty": "This ε limits nothing: treat the model like the notes.",
+    "leaks": _MISTRUST,
+    "recognised": _MISTRUST,
+}
 
 
 def accepted_limits(run: Run, audit: StoredAudit | None, decision: Decision) -> pd.DataFrame:
@@ -136,7 +144,8 @@ def _conditions(subject: Subject, decision: Decision) -> list[str]:
     ]
     if subject.model["unit"] == "note" and subject.most_notes > 1:
         found.insert(1, "Accept what the patient with the most notes gets, or train with a guarantee per patient.")
-    return found
+    warning = _WARNINGS.get(verdict(subject)[0])
+    return found if warning is None else [warning, *found]
 
 
 def _of_access(decision: Decision) -> str:

@@ -71,8 +71,8 @@ class Waking:
         if not any(map(math.isfinite, self.judged)):
             return "cannot be judged, for lack of an interval or of a control"
         if self.epsilon is None:
-            after = {True: ", but one without privacy", False: ", nor without privacy", None: ""}[self.plain]
-            return f"no leak up to the largest measured ε = {epsilon_text(self.largest)}{after}"
+            after = {True: ", but one found without privacy", False: ", nor without privacy", None: ""}[self.plain]
+            return f"no leak found up to the largest measured ε = {epsilon_text(self.largest)}{after}"
         if self.below is None:
             return f"at or below the smallest measured ε = {epsilon_text(self.epsilon)}"
         return f"between ε = {epsilon_text(self.below)} and {epsilon_text(self.epsilon)}"

@@ -218,7 +218,7 @@ def canaries(corpus: Corpus) -> None:
         f"A **canary** is a made-up secret. A fair coin was tossed for each of the {len(planted)} canaries. "
         f"Heads ({put_in} of them): it was planted in the training notes, in the number of copies shown in the table. "
         f"Tails ({len(planted) - put_in}): no model of this cohort was trained on it. Both kinds were drawn in the "
-        "same way, so anything an attacker learns about the planted ones beyond the others was learned in training. "
+        "same way, so a clear difference between them was learned in training. "
         "A form consists of a secret (S) and generic words (H); `patient` is a whole canary patient."
     )
     shown = planted[["canary_id", "form", "text", "secret", "insertions", "inserted"]]

@@ -48,7 +48,7 @@ def show(one: Finding) -> None:
         if veiled and guess.given(guess_key(claim.id)) == "":
             guess.forget(guess_key(claim.id))  # skipped before the veil: it can still be answered
         answer = guess.first(
-            "Does it hold on small models and synthetic notes?",
+            "Does it hold here, on small models?",
             ANSWERS,
             key=guess_key(claim.id),
             stays=False,

@@ -17,12 +17,13 @@ rule is code that reads nothing but the figures and intervals you see.
 - **Cannot tell**: neither. Mostly there are too few patients.
 - **Not run yet**: its runs are not here. The command under the claim trains them, and then this page shows the verdict.
 
-Several intervals of one claim are widened so that all hold together in 95 % of cases (Bonferroni). Seeds are not
-averaged: each has to support the claim. Differences resample the patients for both sides together; runs whose tables
-are not shipped are combined as independent ones, which makes their intervals wider.
+Several intervals of one claim are widened so that all hold together in 95 % of cases (Bonferroni). Each seed has
+to support the claim, unless the claim says that seeds are averaged or pooled. Differences resample the patients for
+both sides together; runs whose tables are not shipped are combined as independent ones, which makes their intervals
+wider.
 
-The verdicts are about this project's small models and synthetic notes. They do not say that a paper is wrong.
-`docs/findings.md` has the same as a document.
+The verdicts are about this project's small models, and most are about synthetic notes. They do not say that a paper is
+wrong. `docs/findings.md` has the same as a document.
 """
 
 

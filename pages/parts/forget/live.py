@@ -60,7 +60,9 @@ class Work:
                 turn.release()
         except Exception as error:  # whoever looks reads the sentence: a thread has nobody to raise to
             self.error = (
-                str(error) or f"Forgetting stopped because of an unexpected error ({type(error).__name__}). Try again."
+                str(error)
+                or f"Forgetting stopped because of an unexpected error ({type(error).__name__}). "
+                "Try again; if it happens again, tell whoever runs this server."
             )
         finally:
             self.active = False
@@ -158,7 +160,8 @@ def retraining(run: Run, patient: str) -> None:
         gate.fragment(_queued, run_every=monitor.POLL_SECONDS)(spec.run_id)
         return
     if job is not None and job.state in ("failed", "interrupted"):
-        st.caption(literal(f"Training again was {job.state}. {job.message}", 300))
+        ended = "failed" if job.state == "failed" else "was interrupted"
+        st.caption(literal(f"Training again {ended}. {job.message}", 300) + " Start it again below.")
     if st.button(
         f"Train again without {literal(patient)}",
         icon=":material/model_training:",

@@ -84,7 +84,9 @@ def _ask(found: Comparison, prompt: str) -> list[tuple[str, list[str], str, tupl
                 continue
             stream = streams[arm]
             stream.wait(WAIT_SECONDS)
-            error = stream.error or ("" if stream.done else "The server is busy and did not answer in time.")
+            error = stream.error or (
+                "" if stream.done else "The server is busy and did not answer in time. Ask again in a minute."
+            )
             answers.append((arm, [] if error else list(stream.texts), error, run.spec.without))
     return answers
 

@@ -96,7 +96,7 @@ def verdict(table: pd.DataFrame, patient: str, named: dict[str, str]) -> str:
     ]
     easy = rows.loc[RETRAINED, "percentile"]
     known = (
-        f" Even that model gains more on their notes than on those of {percent(easy)}: other patients' notes help."
+        f" Even that model, which never read them, gains more on their notes than on those of {percent(easy)}."
         if easy >= EASY
         else ""
     )

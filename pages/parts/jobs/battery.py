@@ -81,7 +81,9 @@ def _show_audit(name: str, run: Run, job: Job | None) -> None:
         return
     st.markdown(_status_text(name, run))
     if job is not None and job.state in ("failed", "interrupted", "cancelled"):
-        st.caption(f"The last audit was {job.state}. {literal(job.message, 600) if job.state == 'failed' else ''}")
+        failed = job.state == "failed"
+        said = f"failed. {literal(job.message, 600)}" if failed else f"was {job.state}."
+        st.caption(f"The last audit {said} The button below continues it.")
     label, help_text = (LABEL, HOW_LONG) if open_attacks(run, owner.workspace()) else (FIGURES, None)
     options = {"help": help_text} | viewer.locked("audit")
     if st.button(label, key=f"battery-{run.id}", icon=":material/swords:", **options):

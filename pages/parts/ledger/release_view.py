@@ -59,8 +59,9 @@ def show(ledger: Ledger, runs: Sequence[Run], entered: set[str], *, delta: float
     offered = _releasable(left)
     if len(offered) < len(left):
         st.caption(
-            f"Private runs that cannot be released: {len(left) - len(offered):,}. Their noise came from a public seed, "
-            "so no ε can be recorded for them. To release a private model, train it with *Secret noise*."
+            f"Private runs that must not be released: {len(left) - len(offered):,}. Their noise came from a public "
+            "seed, so they promise no ε. If one was released, it is missing in these totals. To release a private "
+            "model, train it with *Secret noise*."
         )
         shell.link("train", "Train a model", icon=":material/model_training:")
     if not offered:

@@ -59,7 +59,7 @@ def _released(corpus: CorpusSpec, releases: Sequence) -> tuple[float, float]:
     """Everything about the recorded releases. Returns the chosen δ and budget."""
     left, right = st.columns(2)
     delta = left.number_input(
-        "δ: probability that the guarantee fails", 1e-12, 0.5, DELTA, format="%g", key="ledger_delta", **KEEP
+        "δ: allowance for outcomes beyond ε", 1e-12, 0.5, DELTA, format="%g", key="ledger_delta", **KEEP
     )
     budget = right.number_input("Budget: maximum total ε", 0.1, 1e4, BUDGET, key="budget", **KEEP)
     entries = tuple(release.model_dump_json() for release in releases)
@@ -82,7 +82,7 @@ def _total(found: dict, unit: str, budget: float) -> None:
     spent = "∞" if math.isinf(total.epsilon) else promised_text(total.epsilon)
     partly = total.releases and not total.reasons and all(found[each].releases for each in UNITS)
     what = f"releases with ε per {unit}" if partly else "all releases together"
-    st.metric(f"For one {unit}, {what}", "no guarantee" if silent else f"ε = {spent}")
+    st.metric(f"For one {unit}, {what}", "see below" if silent else f"ε = {spent}")
     if silent:
         st.caption(f"No release has an ε per {unit}. What the other releases imply is shown below.")
         return
@@ -95,12 +95,10 @@ def _total(found: dict, unit: str, budget: float) -> None:
         st.caption(sentence)
         return
     over, others = total.epsilon > budget, next(other for other in UNITS if other != unit)
-    within = f"{'Over' if over else 'Within'} the budget"
-    if partly:
-        within = f"Without the releases with ε per {others}, which are added below: {within[0].lower()}{within[1:]}"
+    apart = f"Without the releases with ε per {others}, which are added below: " if partly else ""
     by = promised_text(total.epsilon - budget) if over else proved_text(budget - total.epsilon)
     st.caption(
-        f"{within} of {setting_text(budget)} by {by}. "
+        f"{apart}{by} {'above' if over else 'below'} the budget of {setting_text(budget)}. "
         f"{total.releases} release{'s' if total.releases != 1 else ''}, {total.accounting()}; "
         f"the plain sum of their ε is {promised_text(total.added)}."
     )

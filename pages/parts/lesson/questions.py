@@ -24,7 +24,7 @@ QUESTIONS = (
         text="A model was trained with differential privacy, with a small ε per patient. What does that promise?",
         options=(
             "The model never writes a patient’s name",
-            "One patient’s notes change the model only a little",
+            "Every result is nearly as likely without any one patient’s notes",
             "No attack on the model can succeed",
             "At most ε of 100 patients can be recognised",
             UNKNOWN,

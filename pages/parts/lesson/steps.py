@@ -134,8 +134,8 @@ def _coincidence(figures: Figures) -> Step:
     return Step(
         title="Which values are leaks, and which are coincidences?",
         question=f"The same texts contain the {label} of {wording.percent(read.value)} of the training patients. "
-        f"{held_out_text(figures.counted(NAMES, 'heldout'))} held out: the model never saw their notes. For what share "
-        f"of these do the texts contain the {label}, in comparison?",
+        f"{held_out_text(figures.counted(NAMES, 'heldout'))} held out: the model never saw their notes. Do the texts "
+        f"contain the {label} for clearly fewer of them, in proportion, for about as many, or for clearly more?",
         answers=COINCIDENCE,
         right=right,
         looks=(
@@ -268,7 +268,7 @@ def _membership(figures: Figures) -> Step:
         f"on none of them: {pairs_text(base)}. {per_patient_text(figures, math.inf)}",
         point="A model can reveal who was in its training data, even if it writes no name."
         if plain.low > base.high
-        else "This model does not reveal who was in its training data better than the public model does.",
+        else "The loss attack found no clear sign of who was in this model's training data; a stronger attack may.",
         why="A model's loss is lower on notes it was trained on. In a clinic for one disease, having been a patient "
         "there is a diagnosis. A model that reveals no name in step 1 can still fail here. Differential privacy limits "
         "this attack and every other one, because it is a mathematical guarantee and not the result of a test.",

@@ -72,7 +72,7 @@ def roc(
             mode="lines",
             line={"color": chart_style.BUDGET, "width": 3, "dash": ("dash", "dot")[number % 2]},
             customdata=np.column_stack([chart_style.hover_texts(grid), chart_style.hover_texts(allowed, percent_up)]),
-            hovertemplate="with %{customdata[0]} accused, no attack may catch more than %{customdata[1]}"
+            hovertemplate="with %{customdata[0]} accused, no attack can catch more than %{customdata[1]} on average"
             "<extra>the guarantee</extra>",
         )
     kind = "log" if log else "linear"

@@ -100,9 +100,9 @@ def roc_view(choice: Choice) -> None:
         if ceiling.per_note:
             st.caption(
                 f"“{name}” has an ε per note: the guarantee compares training with and without one note, all other "
-                "notes unchanged. Here, all notes of a patient were in or out together and reveal each other. So a "
-                "curve above the line would not prove that the guarantee is broken. The audit of ε on the "
-                "Canaries page tests it, and says how large an ε it could contradict."
+                "notes unchanged. Here, all notes of a patient were in or out together, so a curve above the line "
+                "does not contradict the guarantee. The audit on the Canaries page tests the guarantee, and says "
+                "how large an ε it could contradict."
             )
         if ceiling.group > 1:
             st.markdown(_for_a_patient(name, ceiling))

@@ -106,7 +106,8 @@ def _figures(choice: Choice, found: dict) -> None:
             "Score percentile",
             percent(found["percentile"]),
             border=True,
-            help=f"Share of held-out patients with a lower score by “{choice.attack}”; 50\u00a0% by random guessing.",
+            help=f"Share of held-out patients with a lower score by “{choice.attack}”; for a patient that the model "
+            "never saw, 50\u00a0% on average.",
         )
         st.metric("Caught by attacks", f"{found['catching']} of {found['attacks']}", border=True)
         member = found["split"] == "member"

@@ -76,7 +76,7 @@ def _sentence(row: tuple) -> str:
     told = (
         f"**One in {count_text(one_in)} tries writes this name.**"
         if math.isfinite(one_in)
-        else "**No try writes this name.**"
+        else "**With this sampler, no try writes this name.**"
     )
     if not others:
         return told

@@ -89,7 +89,7 @@ def _heat(view: TokenView, other: TokenView | None) -> float:
 
 def _row(name: str, view: TokenView | None) -> dict[str, Any]:
     if view is None:
-        return {"name": name, "chance": "cut differently", "likeliest": []}
+        return {"name": name, "chance": "other tokens here", "likeliest": []}
     chance = "" if math.isnan(view.log_p) else chance_text(math.exp(view.log_p))
     likeliest = [[visible(piece), chance_text(share), share] for piece, share in view.likeliest]
     return {"name": name, "chance": chance, "likeliest": likeliest}

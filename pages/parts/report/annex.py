@@ -103,7 +103,8 @@ def _notes_instead(made: Report) -> None:
             "People who receive notes instead of the model cannot prompt it. This command has the model write notes "
             "and attacks them: whose values do they hold, are they nearer to members’ notes than to others, and what "
             "does a model trained on them know about members? It also measures how useful they are, and writes a card. "
-            "Notes of a private model keep its promise if it has one; notes of a model without privacy promise nothing."
+            "The ε that a private model promises also covers its notes; notes of a model without privacy have no "
+            "guarantee."
         )
         st.code(f"python -m core notes {run} --count 1000 --out notes.csv", language=None, wrap_lines=True)
 
@@ -139,7 +140,9 @@ def _odds(made: Report) -> None:
         }
     )
     st.dataframe(
-        shown, hide_index=True, alt="Right guesses whether one unit was in the data; a coin toss gets 50\u00a0%"
+        shown,
+        hide_index=True,
+        alt="Right guesses whether one unit was in the data, if in and out were equally likely (a coin: 50\u00a0%)",
     )
     if (models["noise_source"] == "public seed").any():
         st.caption("For a model whose noise came from a public seed, these bounds would hold if it were secret.")

@@ -48,7 +48,11 @@ def _told() -> Iterator[None]:
     except RoomsFull as error:
         st.toast(str(error), icon=":material/error:", duration="long")
     except DatabaseUnusable as error:
-        st.toast(f"The class could not be reached. {error}", icon=":material/error:", duration="long")
+        st.toast(
+            f"The class could not be reached, so this may not be counted. {error} Try again.",
+            icon=":material/error:",
+            duration="long",
+        )
 
 
 def enter() -> None:

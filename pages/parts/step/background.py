@@ -63,7 +63,8 @@ class Background(Generic[Made]):
         except Exception as error:  # whoever looks reads the sentence: a thread has nobody to raise to
             self.error = (
                 str(error)
-                or f"The computation stopped because of an unexpected error ({type(error).__name__}). Try again."
+                or f"The computation stopped because of an unexpected error ({type(error).__name__}). "
+                "Try again; if it happens again, tell whoever runs this server."
             )
         finally:
             self._ended = True

@@ -32,7 +32,7 @@ mistakes that they look for. `python -m core prove RUN` does the same and ends w
 With `--canaries 5000` it also trains the run again with planted gradients, and keeps the result, which is shown here.
 It says which ε they prove at 95 % confidence, and the most that they could prove: with 1,000 of them even a training
 without any noise proves less than ε = 8. An alarm is weaker evidence of a mistake than a failed check: each of its two
-bounds raises one for at most one in 20 correct programs. `--seed` repeats it with other coins.
+bounds gives a false alarm for at most 1 in 20 correct programs. `--seed` repeats it with other coins.
 """
 
 

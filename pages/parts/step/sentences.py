@@ -49,7 +49,7 @@ def hidden(moved: float, norm: float, sigma: float, unit: str) -> str:
     """What one unit changes, and how well it can be guessed from this step's sum."""
     change = f"This {unit} moves the sum by **{moved:.3g}**, and no {unit} by more than C = {norm:.3g}."
     if not sigma:
-        return f"{change} Without noise, that gives it away: **100 of 100** guesses are right."
+        return f"{change} Without noise, the sum shows whether the {unit} was in it: **100 of 100** guesses are right."
     right = NormalDist().cdf(moved / (2 * sigma * norm))
     return (
         f"{change} From the noisy sum of this step alone, and knowing every other {unit}, a guess whether it was in is "

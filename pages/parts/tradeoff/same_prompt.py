@@ -47,7 +47,7 @@ def shown_at(epsilon: float, models: Models) -> list[tuple[str, Run | None]]:
     if same:
         shown.append((beside.NOISELESS.capitalize(), same[0]))
     same = [run for run in plain if chosen is not None and _seed(run) == _seed(chosen)] or sorted(plain, key=_seed)
-    shown.append(("Unconstrained: no privacy", same[0] if same else None))
+    shown.append(("Without privacy", same[0] if same else None))
     return shown
 
 
@@ -79,7 +79,7 @@ def _text(run: Run | None, prompt: int, attempt: int) -> None:
         st.caption(NOT_KEPT)
         return
     if attempt > len(rows):
-        st.caption(f"This run keeps {len(rows):,} attempts of this prompt.")
+        st.caption(f"This run keeps {len(rows):,} texts of this prompt.")
         return
     row = rows.iloc[attempt - 1]
     st.html(phi_text.leaks_html(row["text"], marks.get(int(row["generation_id"]), ()), prompt=row["prompt"]))

@@ -123,9 +123,7 @@ def _privacy(corpus: CorpusSpec) -> PrivacySpec:
         )
         secret = _secret_noise(corpus)
         with st.expander("δ and accountant"):
-            delta = st.number_input(
-                "δ: probability that the guarantee fails", value=1e-5, format="%g", key="delta", **KEEP
-            )
+            delta = st.number_input("δ: allowance for outcomes beyond ε", value=1e-5, format="%g", key="delta", **KEEP)
             if limit is None:
                 accountant = st.selectbox(
                     "Accountant", list(ACCOUNTANTS), format_func=ACCOUNTANTS.__getitem__, key="accountant", **KEEP
@@ -163,20 +161,20 @@ def _secret_noise(corpus: CorpusSpec) -> bool:
 
 
 def _meaning(target: float | None) -> str:
-    """What an ε guarantees: how far it limits the change of anyone's odds about one unit."""
+    """What an ε guarantees: how far it limits the change of anyone's odds that one unit was in the data."""
     if target is None:
         return "No privacy: the influence of a note is not limited. Use this to see what leaks."
     if right_of_100(most_right_guesses(target)) == ALL_RIGHT:  # e^ε is astronomical, or no number of the machine's
         return (
-            "This ε promises nothing: it hardly limits how far the model changes anyone's odds about one protected "
-            "unit. An audit shows only what the attacks tried here achieve."
+            "This ε promises nothing: it hardly limits how far the model changes anyone's odds that one protected "
+            "unit was in the data. An audit shows only what the attacks tried here achieve."
         )
     size = promised_text(math.exp(target))  # a limit too, so rounded up
     weak = ""
     if target >= 8:
         weak = " This is a weak guarantee, and an audit shows only what the attacks tried here achieve."
     return (
-        f"Whatever someone suspects about one protected unit, the model changes their odds at most {size}-fold "
+        f"The model changes anyone's odds that one protected unit was in the data at most {size}-fold "
         f"(except in rare outcomes, which δ allows).{weak}"
     )
 

@@ -26,8 +26,8 @@ from pages.parts.uploads import files as own_files
 
 MOST_BYTES = 2**30  # uncompressed; larger files are imported from the command line, in parts
 NOBODY_ELSE = (
-    "The notes stay on the computer that runs this app and are not sent anywhere else. Only {who} can see them and the "
-    "models trained on them. All of it is deleted when you ask for it, {alone}and at the latest {hours:g} hours "
+    "The notes stay on the computers that run this app and its trainings. On its pages, only {who} can see them and "
+    "the models trained on them. All of it is deleted when you ask for it, {alone}and at the latest {hours:g} hours "
     "after the upload."
 )
 CODES = "own_codes"  # deletion codes of this session's uploads, by digest; only their hashes are stored
@@ -202,7 +202,7 @@ def _settings() -> dict[str, Any]:
             ["no", "exact", "near"],
             key="own_copies",
             format_func={"no": "keep", "exact": "remove exact copies", "near": "remove near copies too"}.__getitem__,
-            help="Without copies, repeated text is memorised less. But which of two copies stays depends on other "
+            help="Models memorise repeated text more. But which of two copies stays depends on other "
             "people's notes, so a model's ε then covers only the remaining notes.",
         )
         planted = st.number_input(

@@ -296,7 +296,7 @@ def test_the_answer_on_epsilon_has_both_attackers_and_no_epsilon_without_privacy
         "curve ε ≥ 3.38. By accounting ε = 8."
     )
     alone = replace(seen, tables={**seen.tables, "bounds": seen.tables["bounds"].iloc[:0]})
-    assert answer(alone).startswith("No. One that sees every step"), "not “not tested”"
+    assert answer(alone).startswith("No. An attacker who sees every step"), "not “not tested”"
     broken = pd.DataFrame([proof | {"alarm": True, "proved": 9.0}])
     assert answer(replace(alone, tables={**alone.tables, "planted": broken})).startswith("Yes. One that sees")
     plain = with_bound(subject(runs, report, 0), epsilon=3.2, promised=math.inf)

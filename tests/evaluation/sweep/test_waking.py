@@ -39,11 +39,11 @@ def test_at_the_smallest_epsilon_nothing_is_known_below():
     assert found.sentence() == "at or below the smallest measured ε = 1"
 
 
-@pytest.mark.parametrize(("last", "ending"), [(0.5, ", but one without privacy"), (0.0, ", nor without privacy")])
+@pytest.mark.parametrize(("last", "ending"), [(0.5, ", but one found without privacy"), (0.0, ", nor without privacy")])
 def test_a_leak_that_does_not_begin_is_said_with_the_largest_measured(last, ending):
     found = waking(curve("full_name_patients", [0.0, 0.0, 0.0, 0.0, last]), "full_name_patients")
     assert found.epsilon is None and found.interval == (1_000.0, math.inf)
-    assert found.sentence() == f"no leak up to the largest measured ε = 1,000{ending}"
+    assert found.sentence() == f"no leak found up to the largest measured ε = 1,000{ending}"
 
 
 def test_training_without_privacy_alone_has_no_beginning():

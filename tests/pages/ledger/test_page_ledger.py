@@ -99,7 +99,7 @@ def test_a_release_is_shown_agreed_to_and_then_counts(workspace, smoke_specs):
     assert app.text_input(key="release_reason").value == ""
     app.number_input(key="ledger_delta").set_value(1e-3).run()
     assert totals(app)["For one note, all releases together"] == "ε = 8"
-    assert totals(app)["For one patient, all releases together"] == "no guarantee"
+    assert totals(app)["For one patient, all releases together"] == "see below"
     assert app.dataframe[0].value["reason"].tolist() == ["for the class"]
     assert run_id not in app.selectbox(key="release_run").options, "it cannot be released twice"
     assert "For the patient with the most notes" in said(app)
@@ -252,7 +252,7 @@ def test_a_run_whose_noise_anybody_can_make_again_is_not_offered(monkeypatch, sm
     offered = app.selectbox(key="release_run").options
     assert len(offered) >= 1 and not any("ε = 8" in name for name in offered)
     app.selectbox(key="release_run").set_value(smoke_specs["plain"].run_id)
-    assert any("Private runs that cannot be released: 1." in one.value for one in app.caption)
+    assert any("Private runs that must not be released: 1." in one.value for one in app.caption)
 
 
 def test_in_a_class_only_the_instructor_records_a_release(workspace, smoke_specs, monkeypatch):

@@ -35,7 +35,7 @@ def test_a_full_disk_refuses_a_change_and_the_class_goes_on(told: list[str]) -> 
         (pages,) = tables.execute("PRAGMA page_count").fetchone()
         tables.execute(f"PRAGMA max_page_count = {pages}")  # as SQLite reports a full disk
     assert classroom.unseen(list(range(2_000))) == [False] * 2_000
-    assert len(told) == 1 and "The class could not be reached." in told[0] and "disk is full" in told[0]
+    assert len(told) == 1 and "The class could not be reached," in told[0] and "disk is full" in told[0]
     classroom.predicted(1, "a")
     assert classroom.counted(1) and len(told) == 1
 

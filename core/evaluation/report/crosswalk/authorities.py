@@ -68,7 +68,10 @@ def _each_person(evidence: Evidence) -> Cell:
         return Cell(item, "open", said, "fact-many_notes")
     if e.facts["subject"]["verdict"] == "empty":
         return Cell(item, "open", "The ε of the guarantee is too large to bound a patient’s risk.", "fact-guesses")
-    said = "The guarantee holds for every patient up to its ε, whatever an attack finds, but for no relatives or staff."
+    said = (
+        "The guarantee holds for every patient up to its ε, whatever an attack finds. It does not cover relatives or "
+        "staff."
+    )
     return e.guaranteed(item, said, "label-unit")
 
 
@@ -84,7 +87,9 @@ def _resistance(evidence: Evidence) -> Cell:
     further = {"probes": "probes", "memorised": "word-for-word completion", "tries": "number of tries"}
     made += [name for table, name in further.items() if e.subject.rows(table)]
     more = "" if e.subject.rows("attacks") else " The full audit has more."
-    said = f"{strongest.text} Made: {', '.join(made)}. Not made: model inversion.{more} This says nothing about others."
+    said = (
+        f"{strongest.text} Made: {', '.join(made)}. Not made: model inversion.{more} Of other attacks nothing is known."
+    )
     return Cell(item, "measured", said, strongest.link)
 
 
