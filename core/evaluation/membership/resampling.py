@@ -83,6 +83,23 @@ class Rates:
             rates.append(ratio(above, total[:, -1]))
         return rates[0], rates[1]
 
+    def at_near(self, weights: np.ndarray, thresholds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As `at` with `strict`, from the weights (B, P), faster for thresholds that are near to each other.
+
+        Only units between the lowest and the highest threshold are summed one by one; the others, by patient. Weights
+        are whole numbers, so both ways have the same sums.
+        """
+        rates = []
+        for scores, patients in self.sides:
+            place = np.searchsorted(scores, thresholds, side="right")
+            low, high, size = place.min(), place.max(), weights.shape[1]
+            between = np.zeros((len(weights), high - low + 1))
+            np.cumsum(weights[:, patients[low:high]], axis=1, out=between[:, 1:])
+            above = weights @ np.bincount(patients[high:], minlength=size).astype(float)
+            above += between[:, -1] - between[np.arange(len(weights)), place - low]
+            rates.append(ratio(above, weights @ np.bincount(patients, minlength=size).astype(float)))
+        return rates[0], rates[1]
+
     def threshold_for(self, cumulated: list[np.ndarray], fpr: float) -> np.ndarray:
         """(B,) lowest score that at most a share `fpr` of the non-members reach in each resample, or ∞."""
         scores, total = self.sides[1][0], cumulated[1]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -27,7 +26,6 @@ from core.runs.run import Run
 
 RESAMPLES = 1_000  # of patients
 CAUGHT_AT = 0.10  # false-positive rate of “members caught”
-_KEPT_CELLS = 4_000_000  # patients × resamples up to which draws are cached for the next run (32 MB)
 
 Statistic = Callable[[np.ndarray], tuple[np.ndarray, ...]]  # weights (B, P) → value (B,) and the shares it consists of
 
@@ -135,16 +133,8 @@ def interval_of(judged: Units, measure: str, *, own: float | None = None, resamp
 
 def _weights(member: np.ndarray, resamples: int, seed: int) -> np.ndarray:
     """All patients once (first row), then how often each was drawn, (1 + resamples, P); `member` is (P,)."""
-    small = len(member) * resamples <= _KEPT_CELLS
-    return (_drawn if small else _drawn.__wrapped__)(member.tobytes(), resamples, seed)
-
-
-@lru_cache(maxsize=4)  # runs of a cohort are evaluated on the same patients, so they share their resamples
-def _drawn(member: bytes, resamples: int, seed: int) -> np.ndarray:
-    drawn = patient_weights(np.frombuffer(member, dtype=bool), resamples=resamples, seed=seed)
-    weights = np.vstack([np.ones(drawn.shape[1]), drawn])
-    weights.setflags(write=False)
-    return weights
+    drawn = patient_weights(member, resamples=resamples, seed=seed)
+    return np.vstack([np.ones(drawn.shape[1]), drawn])
 
 
 def _auc(judged: Units, own: float | None) -> Statistic:
@@ -169,7 +159,7 @@ def _leakage(judged: Units, own: float | None) -> Statistic:
 
     def statistic(weights: np.ndarray) -> tuple[np.ndarray, ...]:
         threshold = rates.training_mean(weights) if own is None else np.full(len(weights), own)
-        tpr, fpr = rates.at(rates.cumulated(weights), threshold, strict=True)
+        tpr, fpr = rates.at_near(weights, threshold)
         return tpr - fpr, tpr, fpr
 
     return statistic

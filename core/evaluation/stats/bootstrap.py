@@ -9,8 +9,9 @@ of an AUC cover the true value in 93.5 % of cases, expanded ones in 95.1 % (1,50
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 _CELLS = 4_000_000  # weights held in memory at once (32 MB of float64), whatever the size of the cohort
+_KEPT_CELLS = 32_000_000  # patients × resamples up to which draws are kept for the next figure (32 MB, a byte each)
 
 
 @dataclass(frozen=True)
@@ -112,20 +114,41 @@ def _weights(codes: np.ndarray, groups: np.ndarray, resamples: int, seed: int | 
     """Weights of notes (B, n), in chunks that fit in memory; the draws do not depend on the chunk size."""
     group_of_patient = np.zeros(codes.max() + 1, dtype=int)
     group_of_patient[codes] = groups
-    pools = [np.flatnonzero(group_of_patient == group) for group in np.unique(groups)]
+    chunk = max(1, _CELLS // codes.size)
+    parts: Iterable[np.ndarray]
+    if group_of_patient.size * resamples <= _KEPT_CELLS:
+        kept = _kept(group_of_patient.tobytes(), resamples, tuple(seed) if isinstance(seed, Sequence) else seed)
+        parts = (kept[start : start + chunk] for start in range(0, resamples, chunk))
+    else:
+        parts = _drawn(group_of_patient, resamples, seed, chunk)
+    for counts in parts:
+        yield np.take(counts, codes, axis=1).astype(float)
+
+
+@lru_cache(maxsize=2)  # figures of one cohort share their resamples, and drawing takes longer than most figures
+def _kept(group_of_patient: bytes, resamples: int, seed: int | tuple[int, ...]) -> np.ndarray:
+    """How often each patient was drawn in each resample, (resamples, patients), in as few bytes as that takes."""
+    groups = np.frombuffer(group_of_patient, dtype=int)
+    parts = _drawn(groups, resamples, seed, max(1, _CELLS // groups.size))
+    kept = np.concatenate([counts.astype(np.min_scalar_type(counts.max())) for counts in parts])
+    kept.setflags(write=False)
+    return kept
+
+
+def _drawn(group_of_patient: np.ndarray, resamples: int, seed: int | Sequence[int], chunk: int) -> Iterator[np.ndarray]:
+    """How often each patient was drawn, (B, patients), in chunks of resamples."""
+    pools = [np.flatnonzero(group_of_patient == group) for group in np.unique(group_of_patient)]
     sizes = [len(pool) for pool in pools]
     patients, total = np.concatenate(pools), len(group_of_patient)
     # Of each draw's pool. One bound for all draws is three times as fast as one for each.
     bounds = np.repeat(sizes, sizes) if len(pools) > 1 else total
     first = np.repeat(np.cumsum(sizes) - sizes, sizes)
     generator = np.random.default_rng(seed)
-    chunk = max(1, _CELLS // codes.size)
     for start in range(0, resamples, chunk):
         rows = min(chunk, resamples - start)
         drawn = patients[first + generator.integers(bounds, size=(rows, total))]
         drawn += total * np.arange(rows)[:, None]  # a place for each patient in each resample
-        counts = np.bincount(drawn.ravel(), minlength=rows * total).reshape(rows, total).astype(float)
-        yield np.take(counts, codes, axis=1)
+        yield np.bincount(drawn.ravel(), minlength=rows * total).reshape(rows, total)
 
 
 def weighted_auc(scores: Sequence[float], member: Sequence[bool]) -> WeightedStatistic:

@@ -102,6 +102,19 @@ def test_figures_of_a_resample_are_those_of_the_cohort_with_patients_repeated(ti
             assert (tpr[0], reached[0]) == pytest.approx((naive.tpr, naive.fpr))
 
 
+@pytest.mark.parametrize("spread", [0.0, 0.3, 10.0])
+def test_near_thresholds_give_the_same_rates_as_sums_of_all_units(spread):
+    found = units(scores(5, patients=14, shift=0.7, ties=True))
+    rng = np.random.default_rng(0)
+    weights = rng.integers(0, 4, size=(50, len(found.patient_member))).astype(float)
+    thresholds = rng.choice(found.score) + spread * rng.normal(size=50)
+    thresholds[::7] = found.score[0]  # one that units reach exactly
+    rates = Rates(found)
+    expected = rates.at(rates.cumulated(weights), thresholds, strict=True)
+    np.testing.assert_array_equal(rates.at_near(weights, thresholds), expected)
+    assert 0 < np.nanmean(expected) < 1
+
+
 def test_the_curve_is_the_roc_curve_and_its_band_holds_it():
     found = units(scores(2, shift=1.0))
     table = curve(found, resamples=100, seed=0)

@@ -11,7 +11,6 @@ from core.attacks.membership.decision import IN_WORDS, in_words
 from core.evaluation.membership.strongest_attack import (
     MEASURES,
     Strongest,
-    _drawn,
     interval_of,
     judged_by,
     scores_of,
@@ -20,7 +19,8 @@ from core.evaluation.membership.strongest_attack import (
     strongest_sentence,
 )
 from core.evaluation.membership.units import units
-from core.evaluation.stats.bootstrap import Interval, patient_weights
+from core.evaluation.stats import bootstrap
+from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.stats.roc import roc
 
@@ -116,15 +116,14 @@ def test_runs_that_judge_the_same_patients_share_their_resamples(monkeypatch):
     """A family of runs has 4 figures a run, each with 1,000 resamples: drawn once for all of them."""
     rng, asked = np.random.default_rng(5), []
     tables = [scores("loss", list(rng.normal(size=20)), MEMBER, notes=3) for _ in range(6)]
-    module = "core.evaluation.membership.strongest_attack"
-    monkeypatch.setattr(f"{module}.patient_weights", lambda *a, **k: asked.append(1) or patient_weights(*a, **k))
-    _drawn.cache_clear()
+    really = bootstrap._drawn
+    monkeypatch.setattr(bootstrap, "_drawn", lambda *a: asked.append(1) or really(*a))
+    bootstrap._kept.cache_clear()
     found = [strongest_of(judged_by(table), measure, resamples=40) for table in tables for measure in MEASURES]
     assert len(asked) == 1, "members and others are the same patients in all six"
-    monkeypatch.setattr(f"{module}._KEPT_CELLS", 0)
+    monkeypatch.setattr(bootstrap, "_KEPT_CELLS", 0)
     afresh = [strongest(table, measure, resamples=40) for table in tables for measure in MEASURES]
     assert len(asked) == 1 + len(found) and afresh == found, "draws of a large cohort are not kept; the same figures"
-    _drawn.cache_clear()
 
 
 def test_it_says_what_was_tried():

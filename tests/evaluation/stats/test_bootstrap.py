@@ -76,6 +76,8 @@ def test_chunks_change_nothing_and_a_seed_repeats(monkeypatch):
     assert call(3) == whole and call(4) != whole
     monkeypatch.setattr(bootstrap, "_CELLS", 60 * 7)
     assert call(3) == whole
+    monkeypatch.setattr(bootstrap, "_KEPT_CELLS", 0)  # drawn again for each figure, in chunks
+    assert call(3) == whole and call(4) != whole
 
 
 def test_clusters_widen_the_interval():
