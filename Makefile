@@ -3,6 +3,7 @@
 # make check     lint and the quick tests: run it while you work
 # make test      lint and every test, in two processes (another number: make test WORKERS=4)
 # make lint      the linter, the formatter and the type checker
+# make style     the linter and the formatter
 # make coverage  every test, and the share of core/ and pages/ that the tests run
 # make shots     screenshots of every page at four widths in both themes, on one sheet to look at
 # make pictures  the screenshots in docs/pages.md, taken again
@@ -11,7 +12,7 @@
 # make bench     measure how fast everything is and write docs/PERFORMANCE.md; takes half an hour on an idle machine
 # make clean     remove what these commands made, except the data folder
 .DEFAULT_GOAL := run
-.PHONY: run class check test lint coverage shots pictures docs demo bench clean
+.PHONY: run class check test lint style coverage shots pictures docs demo bench clean
 
 PORT ?= 8501
 ADDRESS := localhost
@@ -48,20 +49,25 @@ PYTEST = OMP_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-lo
 check: lint
 	$(PYTEST) -m "not slow" $(PYTEST_ARGS)
 
-test: lint
+# mypy takes one process, so it runs beside the tests. What it says comes after theirs; either can fail all.
+test: style
 	@.ci/browser $(PY)
 	@.ci/nginx
-	$(PYTEST) $(PYTEST_ARGS)
+	@said=$$(mktemp) || exit; $(PY) -m mypy >"$$said" 2>&1 & types=$$!; \
+	$(PYTEST) $(PYTEST_ARGS); tests=$$?; \
+	wait $$types; types=$$?; cat "$$said"; rm "$$said"; [ $$types -eq 0 ] && exit $$tests
 
 coverage: $(VENV)/.installed-dev
 	@.ci/browser $(PY)
 	@.ci/nginx
 	$(PYTEST) --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
 
-lint: $(VENV)/.installed-dev
+lint: style
+	$(PY) -m mypy
+
+style: $(VENV)/.installed-dev
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(PY) -m mypy
 
 demo: $(VENV)/.installed
 	$(PY) -m core demo $(DEMO_ARGS)

@@ -41,6 +41,23 @@ def test_only_a_class_has_an_instructor_and_the_key_is_in_no_command() -> None:
     assert keys and all(re.fullmatch(r"[0-9a-f]{4}(-[0-9a-f]{4}){4}", key) for key in keys), "80 bits, to be typed"
 
 
+@pytest.mark.parametrize(("types", "tests"), [(0, 0), (1, 0), (0, 1), (1, 1)])
+def test_every_test_passes_only_with_the_types_that_are_checked_beside(tmp_path: Path, types: int, tests: int) -> None:
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\ncase "$*" in *mypy*) echo what mypy says; exit {types};; *pytest*) exit {tests};; esac\n'
+    )
+    python.chmod(0o755)
+    for name in ("chromium", "chromium-headless-shell", "nginx", "openssl"):  # nothing is to be installed
+        (tmp_path / name).symlink_to(python)
+    asked = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS")}
+    asked["PATH"] = f"{tmp_path}:{asked['PATH']}"
+    made = ["make", "--old-file=.venv/.installed-dev", "test", f"PY={python}"]
+    done = subprocess.run(made, cwd=ROOT, env=asked, check=False, capture_output=True, text=True)  # noqa: S603
+    assert (done.returncode == 0) == (types == tests == 0), done.stderr
+    assert "what mypy says" in done.stdout
+
+
 def test_streamlit_alone_serves_this_computer_alone_too() -> None:
     settings = (ROOT / ".streamlit" / "config.toml").read_text(encoding="utf-8")
     assert 'address = "localhost"' in settings
