@@ -95,7 +95,7 @@ def _total(found: dict, unit: str, budget: float) -> None:
         st.caption(sentence)
         return
     over, others = total.epsilon > budget, next(other for other in UNITS if other != unit)
-    apart = f"Without the releases with ε per {others}, which are added below: " if partly else ""
+    apart = f"Without the releases with ε per {others}, which are added further down: " if partly else ""
     by = promised_text(total.epsilon - budget) if over else proved_text(budget - total.epsilon)
     st.caption(
         f"{apart}{by} {'above' if over else 'below'} the budget of {setting_text(budget)}. "

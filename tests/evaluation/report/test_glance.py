@@ -298,7 +298,7 @@ def test_the_answer_on_epsilon_has_both_attackers_and_no_epsilon_without_privacy
     alone = replace(seen, tables={**seen.tables, "bounds": seen.tables["bounds"].iloc[:0]})
     assert answer(alone).startswith("No. An attacker who sees every step"), "not “not tested”"
     broken = pd.DataFrame([proof | {"alarm": True, "proved": 9.0}])
-    assert answer(replace(alone, tables={**alone.tables, "planted": broken})).startswith("Yes. One that sees")
+    assert answer(replace(alone, tables={**alone.tables, "planted": broken})).startswith("Yes. An attacker who sees")
     plain = with_bound(subject(runs, report, 0), epsilon=3.2, promised=math.inf)
     assert answer(plain).startswith("No: without differential privacy there is no ε to contradict. Attacks on the")
     assert "ε ≥ 3.2" in answer(plain) and "By accounting" not in answer(plain)
