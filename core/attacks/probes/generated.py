@@ -87,6 +87,22 @@ def name_scores(lm: LanguageModel, wholes: Sequence[str], found: Sequence[Named]
     return np.bincount(owners, weights=scores, minlength=len(found)) / np.maximum(counts, 1)
 
 
+def where_first(found: Sequence[Named]) -> list[Named]:
+    """Every distinct name once, where it first occurs."""
+    return list({one.name: one for one in reversed(found)}.values())[::-1]
+
+
+def scores_over_public(
+    target: Target, wholes: Sequence[str], found: Sequence[Named], report: Report = no_report
+) -> np.ndarray:
+    """`name_scores` under the model − under the public comparator model, 0 if they are the same: (names,)."""
+    own = name_scores(target.lm, wholes, found)
+    report(1, 2)
+    scores = np.zeros(len(found)) if target.spec.is_base else own - name_scores(target.base, wholes, found)
+    report(2, 2)
+    return scores
+
+
 class Conditions:
     """Finds the hospital's conditions in a text by their wording: whole words only, the longest where two overlap."""
 
@@ -195,11 +211,8 @@ def _ranked(
     target: Target, wholes: Sequence[str], found: Sequence[Named], owner: dict[str, tuple[str, str]], report: Report
 ) -> pd.DataFrame:
     """Rows of “generated names”: every distinct name, scored where it first occurs."""
-    first = list({one.name: one for one in reversed(found)}.values())[::-1][:MOST_NAMES]
-    own = name_scores(target.lm, wholes, first)
-    report(2, 4)
-    scores = np.zeros(len(first)) if target.spec.is_base else own - name_scores(target.base, wholes, first)
-    report(3, 4)
+    first = where_first(found)[:MOST_NAMES]
+    scores = scores_over_public(target, wholes, first, lambda done, _: report(1 + done, 4))
     holders = [owner.get(one.name, (None, None)) for one in first]
     return rows(
         NAMES,

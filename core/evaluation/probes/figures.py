@@ -164,15 +164,28 @@ def _interval(figure: Figure) -> Interval:
 
 def _names(rows: pd.DataFrame, pool: Mapping[str, int]) -> Iterator[Figure]:
     """Shares of the top 100 names, and of all names, that belong to members and to held-out patients (scaled)."""
-    values, count = rows["score"].to_numpy(), len(rows)
+    count = len(rows)
     for measure, k in ((TOP100, min(TOP_NAMES, count)), (ALL_NAMES, count)):
         for split in [split for split in SPLITS if pool.get(split)]:
-            share = ranking.top_share(values, (rows["split"] == split).to_numpy(), k)
-            low, high = proportion_interval(share * k, k)
-            ratio = pool["member"] / pool[split]
-            value, low, high = (scale_to_pool(one, ratio) for one in (share, low, high))
+            value, low, high = astuple(share_of_names(rows, split, pool, k))
             note = "names" if split == "member" else f"names; scaled from {pool[split]} patients to {pool['member']}"
             yield Figure(NAMES, measure, NAME, TARGET, split, "all", value, low, high, k, np.nan, note)
+
+
+def share_of_names(rows: pd.DataFrame, split: str, pool: Mapping[str, int], k: int) -> Interval:
+    """Share of the `k` highest-ranked names that patients of `split` have, scaled to as many patients as members.
+
+    The interval is Wilson's, with names as independent trials.
+
+    Args:
+        rows: The written names with their `score` and their patients' `split`; 1 ≤ k ≤ rows.
+        split: `member` or `heldout`.
+        pool: Number of patients with a name in both splits.
+        k: Number of names that count.
+    """
+    share = ranking.top_share(rows["score"].to_numpy(), (rows["split"] == split).to_numpy(), k)
+    ratio = pool["member"] / pool[split]
+    return Interval(*(scale_to_pool(one, ratio) for one in (share, *proportion_interval(share * k, k))))
 
 
 def _texts(rows: pd.DataFrame) -> Iterator[Figure]:
