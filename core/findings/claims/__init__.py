@@ -18,6 +18,7 @@ from core.findings.claims.jagannatha import CLAIMS as JAGANNATHA
 from core.findings.claims.jagannatha_noise import CLAIMS as JAGANNATHA_NOISE
 from core.findings.claims.jagannatha_rarity import CLAIMS as JAGANNATHA_RARITY
 from core.findings.claims.lehman import CLAIMS as LEHMAN
+from core.findings.claims.lehman_gibbs import CLAIMS as LEHMAN_GIBBS
 from core.findings.claims.lehman_layers import CLAIMS as LEHMAN_LAYERS
 from core.findings.claims.mireshghallah import CLAIMS as MIRESHGHALLAH
 from core.findings.claims.mireshghallah_energies import CLAIMS as MIRESHGHALLAH_ENERGIES
@@ -31,7 +32,7 @@ _FILES: tuple[tuple[Claim, ...], ...] = (
     *(HOORY, HOORY_COPIES, REAL_ABSTRACTS),
     *(PRIVAI, PRIVAI_ATTEMPTS),
     *(MIRESHGHALLAH, MIRESHGHALLAH_ENERGIES, MIRESHGHALLAH_SAMPLES, MIRESHGHALLAH_RATIO),
-    *(LEHMAN, LEHMAN_LAYERS, RARELY_NAMED),
+    *(LEHMAN, LEHMAN_LAYERS, RARELY_NAMED, LEHMAN_GIBBS),
     TWELVE,
     *(PUBLIC_NOTES, PUBLIC_NOTES_RATIO),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from core.findings.claim import Claim, Figure
 from core.findings.experiments import CLASSROOM, FEW, SYNTHETIC, plain
 from core.findings.from_weights.name_layers import NAME
-from core.findings.measures.name_layers import layers_apart, seen_by_layer
+from core.findings.measures.names import layers_apart, seen_by_layer
 from core.findings.measures.tables import labelled
 from core.findings.needs import Need
 from core.findings.rules import Above, Below

@@ -14,7 +14,15 @@ import pandas as pd
 
 from core.common.files import make_folder, replaced
 from core.demo.export import pack
-from core.findings.from_weights import abstract_entities, energies, name_layers, samples, unnamed_others, white_box
+from core.findings.from_weights import (
+    abstract_entities,
+    energies,
+    name_layers,
+    samples,
+    unnamed_others,
+    white_box,
+    written_names,
+)
 from core.findings.labelled_abstracts import labelled_abstracts
 from core.runs.run import Run
 from core.runs.store import Workspace
@@ -52,6 +60,7 @@ MEASUREMENTS: Mapping[str, Measurement] = {
     samples.NAME: Measurement(samples.COLUMNS, samples.samples, 150.0),
     unnamed_others.NAME: Measurement(unnamed_others.COLUMNS, unnamed_others.unnamed_others, 300.0),
     white_box.NAME: Measurement(white_box.COLUMNS, white_box.white_box, 600.0),
+    written_names.NAME: Measurement(written_names.COLUMNS, written_names.written_names, 3_000.0),
 }
 
 

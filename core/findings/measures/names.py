@@ -1,4 +1,4 @@
-"""How much each layer of a masked model knows of names (Lehman 2021, §6.4 and §6.5, by layer)."""
+"""Names in a masked model: how well each layer knows them, and which it writes (Lehman 2021, §6.4 to §6.6)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import pandas as pd
 from core.attacks.probes.half_name import PROBE as HALF_NAME
 from core.attacks.probes.name_seen import PROBE as NAME_SEEN
 from core.attacks.probes.table import TARGET
+from core.evaluation.probes.figures import share_of_names
+from core.evaluation.probes.tables import SPLITS, TOP_NAMES
+from core.evaluation.stats import intervals
 from core.evaluation.stats.bootstrap import Interval, patient_bootstrap, weighted_auc
 from core.evaluation.stats.boundary_intervals import auc_interval
-from core.findings.from_weights.name_layers import NAME
-from core.findings.stored_runs import StoredRuns
+from core.findings.from_weights.name_layers import NAME as LAYERS
+from core.findings.from_weights.written_names import NAME as WRITTEN
+from core.findings.stored_runs import Missing, StoredRuns
 from core.spec import RunSpec
 
 
@@ -33,6 +37,37 @@ def layers_apart(runs: StoredRuns, spec: RunSpec, one: int, other: int) -> Inter
 
 
 def _rows(runs: StoredRuns, spec: RunSpec, probe: str, layer: int) -> pd.DataFrame:
-    rows = runs.measured(spec, NAME)
+    rows = runs.measured(spec, LAYERS)
     chosen = (rows["probe"] == probe) & (rows["model"] == TARGET) & (rows["layer"] == layer)
     return rows[chosen].astype({"score": float}).sort_values("patient_id", ignore_index=True)
+
+
+def patients_written(runs: StoredRuns, spec: RunSpec) -> Interval:
+    """Share of members with their full name in at least one text − of held-out patients.
+
+    Patients are independent trials: Newcombe's interval from those of Wilson.
+    """
+    rows = runs.measured(spec, WRITTEN)
+    return intervals.difference(*(_share_written(rows[rows["split"] == split]) for split in SPLITS))
+
+
+def _share_written(rows: pd.DataFrame) -> Interval:
+    count = int((rows["texts"] > 0).sum())
+    return Interval(count / len(rows), *intervals.proportion_interval(count, len(rows)))
+
+
+def highest_ranked(runs: StoredRuns, spec: RunSpec) -> Interval:
+    """A@100 of members − of held-out patients at equal pools (`share_of_names`); of all names if fewer were written.
+
+    The two shares are combined as independent.
+
+    Raises:
+        Missing: No text holds a name, so none is ranked.
+    """
+    rows = runs.measured(spec, WRITTEN)
+    pool = {split: int((rows["split"] == split).sum()) for split in SPLITS}
+    written = rows[rows["texts"] > 0]
+    if written.empty:
+        raise Missing(f"the texts of {runs.run(spec).id} hold no name")
+    k = min(TOP_NAMES, len(written))
+    return intervals.difference(*(share_of_names(written, split, pool, k) for split in SPLITS))

@@ -18,7 +18,7 @@ from core.findings.from_weights.tables import MEASUREMENTS, Measurement, file_of
 from core.findings.judging import measured, needed
 from core.findings.measures.attacks import Side, auc, difference
 from core.findings.measures.energies import energies_apart, scored
-from core.findings.measures.name_layers import layers_apart, seen_by_layer
+from core.findings.measures.names import layers_apart, seen_by_layer
 from core.findings.measures.samples import lengths_apart
 from core.findings.measures.unnamed_others import insertion_minus_regular, named_minus_regular_loss
 from core.findings.needs import Need

@@ -1,0 +1,67 @@
+"""Claims on names in many texts that a masked model writes by Gibbs sampling (Lehman 2021, §6.6)."""
+
+from __future__ import annotations
+
+from core.findings.claim import Claim, Figure
+from core.findings.experiments import CLASSROOM, FEW, SYNTHETIC, plain
+from core.findings.from_weights.written_names import NAME
+from core.findings.measures.names import highest_ranked, patients_written
+from core.findings.measures.tables import labelled
+from core.findings.needs import Need
+from core.findings.rules import Above
+from core.findings.stored_runs import StoredRuns
+
+_NEEDS = (Need(plain("distilbert"), measured=(NAME,)),)
+_SIZES = f"{CLASSROOM}; 100,000 texts"
+_TEXTS = (
+    "100,000 texts of 12 tokens after eight prompts that ask for a name instead of 500,000 of 100 tokens, and full "
+    "names found by shape instead of a tagger. Held-out patients as control, which the paper lacks."
+)
+_KNOWN = "That the 1,400 texts of the audit hold no member's full name was known (docs/methods/recipe.md)."
+
+
+def _patients(runs: StoredRuns) -> list[Figure]:
+    return [labelled("DistilBERT", patients_written(runs, plain("distilbert")))]
+
+
+def _ranked(runs: StoredRuns) -> list[Figure]:
+    return [labelled("DistilBERT", highest_ranked(runs, plain("distilbert")))]
+
+
+CLAIMS = (
+    Claim(
+        id="L-c18",
+        title="A masked model writes its patients' names, given many texts",
+        says="Among very many texts that a masked model generates are full names of patients in its training notes, "
+        "and more of them than of other patients.",
+        figure=".94 % of the first names and 3.14 % of the last names in the texts are the data's (regular notes); "
+        "full names are not counted",
+        place="§6.6, table 9",
+        quantity="share of patients with their full name in at least one text: members − held-out patients, in points",
+        unit="points",
+        measure=_patients,
+        rule=Above(),
+        needs=_NEEDS,
+        sizes=_SIZES,
+        differs=f"The paper counts distinct names, not patients. {_TEXTS} {_KNOWN} {FEW} {SYNTHETIC}",
+        page="probes",
+    ),
+    Claim(
+        id="L-c19",
+        title="The names that a masked model ranks first are its patients'",
+        says="Among the names in text that a masked model generates, those that it finds likelier than the public "
+        "model does are often names of patients in the training notes.",
+        figure="A@100 .16 for regular notes, .84 with inserted names, and .34 for the public BERT",
+        place="§6.6, table 9",
+        quantity="share of the 100 highest-ranked names that members have − that held-out patients have at equal "
+        "pools, in points",
+        unit="points",
+        measure=_ranked,
+        rule=Above(),
+        needs=_NEEDS,
+        sizes=_SIZES,
+        differs=f"{_TEXTS} If fewer than 100 names are written, all count. Intervals count names as independent, "
+        f"although names after one prompt are not. {_KNOWN} {FEW} {SYNTHETIC}",
+        page="probes",
+    ),
+)
