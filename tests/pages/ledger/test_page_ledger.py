@@ -209,9 +209,8 @@ def test_releases_per_note_and_per_patient_are_told_together(workspace):
     assert totals(app) == {f"For one {unit}, releases with ε per {unit}": "ε = 1" for unit in ("note", "patient")}
     assert "For one note, everything together promises ε = 3 at δ = 4.8·10⁻⁵." in said(app)
     assert "For the patient with the most notes" in said(app)
-    assert any(
-        "Without the releases with ε per patient, which are added further down: 9 below the budget of 10" in one.value for one in app.caption
-    )
+    told = "Without the releases with ε per patient, which are added further down: 9 below the budget of 10"
+    assert any(told in one.value for one in app.caption)
     assert not any(button.label == "How much ε can one more run spend?" for button in app.button), "no run to be like"
 
 
