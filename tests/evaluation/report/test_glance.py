@@ -291,9 +291,9 @@ def test_the_answer_on_epsilon_has_both_attackers_and_no_epsilon_without_privacy
     made = with_bound(subject(runs, report, 1))
     seen = replace(made, tables={**made.tables, "planted": pd.DataFrame([proof])})
     assert answer(seen) == (
-        "No. Attacks on the finished model prove no ε above 0 (the most they could have proved is ε = 1.26). An attacker "
-        "who sees every step of such a training proves ε ≥ 2.11 (the most it could have proved is ε = 10.1), and by its "
-        "curve ε ≥ 3.38. By accounting ε = 8."
+        "No. Attacks on the finished model prove no ε above 0 (the most they could have proved is ε = 1.26). An "
+        "attacker who sees every step of such a training proves ε ≥ 2.11 (the most it could have proved is ε = 10.1), "
+        "and by its curve ε ≥ 3.38. By accounting ε = 8."
     )
     alone = replace(seen, tables={**seen.tables, "bounds": seen.tables["bounds"].iloc[:0]})
     assert answer(alone).startswith("No. An attacker who sees every step"), "not “not tested”"

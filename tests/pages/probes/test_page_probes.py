@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.attacks.probes import table
+from core.attacks.probes import generated, table
 from core.attacks.registry import REGISTRY
 from core.evaluation.probes.cards import cards
 from core.evaluation.probes.comparison import compared
@@ -28,8 +28,14 @@ opened = partial(visit, "probes")
 
 @pytest.fixture(scope="module")
 def probed(audited_with):
-    """A data folder whose run without privacy was probed."""
-    return audited_with(*HOW)
+    """A data folder whose run without privacy was probed, and one of whose texts counts as a name: it writes none."""
+
+    def names_written(wholes, typed, detector=None):
+        return [generated.Named(0, typed[0], len(wholes[0]), "jane doe")]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(generated, "names_written", names_written)
+        return audited_with(*HOW)
 
 
 @pytest.fixture
