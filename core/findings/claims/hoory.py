@@ -210,7 +210,7 @@ CLAIMS = (
         rule=Above(),
         needs=(Need(_private_words(large("distilbert", 3.0))), Need(large("distilbert", 3.0))),
         sizes=LARGE,
-        differs=f"The vocabulary has an ε of 1 of its own: 3.13 in all by composition. {FEW} {SYNTHETIC}",
+        differs=f"The vocabulary spends ε = 1 as well: 3.13 in all by composition. {FEW} {SYNTHETIC}",
         page="train",
     ),
     Claim(

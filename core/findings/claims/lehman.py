@@ -167,7 +167,7 @@ CLAIMS = (
     ),
     Claim(
         id="L-c2",
-        title="Whose name it is adds nothing",
+        title="The patient's own name adds nothing",
         says="The model says as much about a patient's conditions under another patient's name.",
         figure="none with another name; a template of the condition alone does worse (AUC .496 against .614, ICD-9)",
         place="§6.1, masking the condition only, tables 2 and 3",

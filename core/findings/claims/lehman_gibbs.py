@@ -68,8 +68,8 @@ CLAIMS = (
         differs=f"{_TEXTS} If fewer than 100 names are written, all count. Intervals count names as independent, "
         f"although names after one prompt are not. {_KNOWN} {FEW} {SYNTHETIC}",
         why={
-            "cannot tell": "The 100,000 texts hold only 83 full names, of which 82 are nobody's. The one of a member "
-            "is not among the first 20."
+            "cannot tell": "The 100,000 texts hold only 83 full names, and 82 belong to no patient. The member's ranks "
+            "41st."
         },
         page="probes",
     ),

@@ -36,7 +36,7 @@ def written_names(target: Target, report: Report = no_report) -> pd.DataFrame:
         NotPossible: for a causal model, of which the audit's own texts hold enough names.
     """
     if target.lm.causal:
-        raise NotPossible("so many texts are written by masked models only")
+        raise NotPossible("only masked models are asked for 100,000 texts")
     prompts = [prompt for prompt in PROMPTS if prompt.prompt_id in ASKED["full_name"]]
     settings = {"samples_per_prompt": TEXTS // len(prompts), "new_tokens": NEW_TOKENS}
     audit = target.spec.audit.model_copy(update=settings)

@@ -142,11 +142,11 @@ def answer(rows: pd.DataFrame) -> str:
     filtered = safe["defence"] == "filter"
     others, alone = safe[~filtered], safe[filtered]
     if others.empty:
-        only = "Of the defences measured so far, the full names of only one cannot be told from its control"
+        only = "Of the defences measured so far, only one has no clear excess of full names over its control"
         return f"{only}: {_cost(alone.iloc[0])}. {_EVADED}"
     best = others.iloc[0]
     sentence = (
-        "Of the defences measured so far whose full names cannot be told from their control, the most useful is "
+        "Of the defences measured so far with no clear excess of full names over the control, the most useful is "
         f"{_cost(best)}."
     )
     if len(alone) and alone.iloc[0]["perplexity"] < best["perplexity"]:

@@ -19,7 +19,7 @@ rule is code that reads nothing but the figures and intervals you see.
 
 Several intervals of one claim are widened so that all hold together in 95 % of cases (Bonferroni). Each seed has
 to support the claim, unless the claim says that seeds are averaged or pooled. Differences resample the patients for
-both sides together; runs whose tables are not shipped are combined as independent ones, which makes their intervals
+both sides together; where tables are not shipped, the runs are combined as independent ones, which makes the intervals
 wider.
 
 The verdicts are about this project's small models, and most are about synthetic notes. They do not say that a paper is

@@ -62,7 +62,7 @@ class Work:
             self.error = (
                 str(error)
                 or f"Forgetting stopped because of an unexpected error ({type(error).__name__}). "
-                "Try again; if it happens again, tell whoever runs this server."
+                "Try again; if it happens again, tell the person who runs this server."
             )
         finally:
             self.active = False

@@ -64,7 +64,7 @@ class Background(Generic[Made]):
             self.error = (
                 str(error)
                 or f"The computation stopped because of an unexpected error ({type(error).__name__}). "
-                "Try again; if it happens again, tell whoever runs this server."
+                "Try again; if it happens again, tell the person who runs this server."
             )
         finally:
             self._ended = True
