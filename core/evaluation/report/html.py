@@ -85,7 +85,7 @@ def _verdict(metric: str, row: Row) -> str:
     """The verdict with the name of its control; figures of usefulness are no leaks and have none."""
     if not registry.figure(metric).leak or not row["verdict"]:
         return ""
-    return row["verdict"].replace("its control", {"held out": "held out", "base": "the base"}[row["against"]])
+    return row["verdict"].replace("its control", {"held out": "held out", "base": "the public model"}[row["against"]])
 
 
 def _main_bounds(rows: Iterable[Row]) -> list[Row]:

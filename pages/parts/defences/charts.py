@@ -48,7 +48,7 @@ def risk_and_cost(rows: pd.DataFrame, risk: Drawn) -> go.Figure:
     known = rows[rows["control"].notna()]
     if len(known):
         figure.add_scatter(
-            name="control: never trained on",
+            name="held out (control)",
             mode="markers",
             marker={
                 "size": 10,

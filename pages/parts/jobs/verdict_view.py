@@ -63,7 +63,7 @@ def _picture(rows: list[tuple[Run, Found]], alt: str) -> None:
     named = [(place - 0.12, found.run) for place, (_, found) in enumerate(rows)]
     by_chance = [(place + 0.12, found.control) for place, (_, found) in enumerate(rows) if found.control is not None]
     _points(figure, "training patients", chart_style.RISK, named)
-    _points(figure, "never seen: by chance", chart_style.CONTROL, by_chance)
+    _points(figure, "held-out patients (control)", chart_style.CONTROL, by_chance)
     labels = [_label(run, mine=place == 0) for place, (run, _) in enumerate(rows)]
     places, ends = list(range(len(rows))), [len(rows) - 0.5, -0.5]
     figure.update_yaxes(tickvals=places, ticktext=labels, range=ends, automargin=True)

@@ -83,7 +83,7 @@ def dots(rows: pd.DataFrame) -> go.Figure:
     for name, colour, symbol, part, prefix, shift in (
         ("without privacy", chart_style.RISK, "circle", rows[~private], "", 0.0),
         ("with differential privacy", chart_style.PRIVATE, "diamond", rows[private], "", 0.0),
-        ("control: patients it never saw", chart_style.CONTROL, "square", rows, "heldout_", BELOW),
+        ("held-out patients (control)", chart_style.CONTROL, "square", rows, "heldout_", BELOW),
     ):
         if part.empty:
             continue

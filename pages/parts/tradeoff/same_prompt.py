@@ -21,7 +21,7 @@ NOT_KEPT = "This run keeps its figures only: its texts were not stored."
 
 
 def show(models: Sequence[tuple[str, Run | None]]) -> None:
-    """Draw the prompt and attempt pickers, and the stored text of each model side by side.
+    """Draw the pickers of the prompt and of the text, and the stored text of each model side by side.
 
     Args:
         models: each model's heading, and the run whose text is shown; None if it was not trained.
@@ -61,8 +61,8 @@ def _choose(runs: Sequence[Run]) -> tuple[int, int]:
         st.markdown("**The same prompt at every ε**", width="content")
         texts = {prompt.text: prompt.prompt_id for prompt in PROMPTS}
         chosen = st.selectbox("Prompt", list(texts), key="prompt", label_visibility="collapsed", width=270, **KEEP)
-        st.markdown("attempt", width="content")
-        attempt = st.number_input("Attempt", 1, 10_000, key="attempt", label_visibility="collapsed", width=130, **KEEP)
+        st.markdown("text", width="content")
+        attempt = st.number_input("Text", 1, 10_000, key="attempt", label_visibility="collapsed", width=130, **KEEP)
         root = str(owner.workspace().root)
         stored = [stored_attempts.of_prompt(root, run.id, texts[chosen], run)[0] for run in runs]
         kept = [0 if rows is None else len(rows) for rows in stored]

@@ -57,7 +57,7 @@ def test_every_bucket_has_twenty_held_out_patients_and_its_control(found):
 def test_the_page_shows_both_with_the_direction_of_every_sign(found):
     html = rarity_html(*found[:2], found[2], {PLAIN: "A", PRIVATE: "B"})
     assert html.count("above 0, rarer patients leak more") == 1 and "ceiling: cannot tell" in html
-    assert "base of A, B" in html and "nan" not in html
+    assert "public model of A, B" in html and "nan" not in html
 
 
 def test_without_codes_or_patients_enough_nothing_is_measured(found):

@@ -109,7 +109,7 @@ def test_each_point_stands_in_the_row_of_its_name_where_the_table_says(data):
             assert trace.y[at] == row_of[row.name] and trace.x[at] == value
             assert trace.x[at] + trace.error_x.array[at] == pytest.approx(high)
             assert trace.x[at] - trace.error_x.arrayminus[at] == pytest.approx(low)
-    controls = next(trace for trace in figure.data if trace.name == "control: never trained on")
+    controls = next(trace for trace in figure.data if trace.name == "held out (control)")
     assert list(controls.x) == rows["control"].tolist()
     assert all(abs(control - row_of[name]) < 0.5 for control, name in zip(controls.y, rows["name"], strict=True))
 

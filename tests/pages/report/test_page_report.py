@@ -206,7 +206,7 @@ def test_the_picture_has_each_leak_above_its_own_control(made):
     drawn = {trace.name: trace for trace in figure.data}
     assert list(drawn["without privacy"].x) == [0.41, 0.0] and list(drawn["with differential privacy"].x) == [0.02]
     assert list(drawn["without privacy"].y) == [row_of["model a"], row_of["model d"]]
-    control = drawn["control: patients it never saw"]
+    control = drawn["held-out patients (control)"]
     assert list(control.x) == [0.047, 0.01, 0.0]
     assert [place + picture.BELOW for place in control.y] == list(row_of.values())
     assert drawn["without privacy"].error_x.array[0] == pytest.approx(0.05)

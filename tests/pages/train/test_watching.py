@@ -103,7 +103,7 @@ def test_a_finished_training_is_shown_after_a_reload_with_its_verdict_and_its_te
     verdict = next(
         chart
         for chart in charts
-        if {"training patients", "never seen: by chance"} == {line["name"] for line in chart["data"]}
+        if {"training patients", "held-out patients (control)"} == {line["name"] for line in chart["data"]}
     )
     assert all(len(line["x"]) == 2 for line in verdict["data"]), "this run and its counterpart, each with its control"
     assert not any(button.key and button.key.startswith("counterpart-") for button in app.button)
