@@ -19,6 +19,7 @@ from core.findings.judging import needed
 from core.findings.needs import Need
 from core.findings.stored_runs import SHIPPED, StoredRuns, wrote
 from core.pipeline.shadows import folder_name, made
+from core.runs.card import CARD_FILE
 from core.runs.run import Run
 from core.runs.store import DEMO, Workspace
 from core.runs.tables import read_table, write_table
@@ -69,6 +70,7 @@ def _copy(run: Run, known: Run | None, out: Path, *, tables: bool, texts: bool) 
         return
     with building(final.parent, private=False) as beside:
         copy_run(run, beside / run.id, weights=False, tables=tables or whole)
+        (beside / run.id / CARD_FILE).unlink()  # says what the tables say, and no page shows these runs
         stored = beside / run.id / "tables"
         write_table(stored, "history", thinned(read_table(stored, "history", run.id)))  # no claim reads single steps
         if run.spec.corpus.is_public_text:  # a model that read it may write it, and it is not ours to keep

@@ -28,6 +28,7 @@ from core.findings.shipping import ship
 from core.findings.stored_runs import SHIPPED, Missing, StoredRuns, with_shipped
 from core.findings.wording import figure_text, number_text, range_text
 from core.pipeline.shadows import folder_name, made
+from core.runs.card import CARD_FILE
 from core.runs.run import Run
 from core.runs.store import DEMO, Workspace
 from core.runs.tables import FIGURES_ONLY_FILE
@@ -257,6 +258,7 @@ def test_shipping_copies_what_claims_read_and_pages_do_not_list(tmp_path: Path, 
     whole = StoredRuns(Workspace(tmp_path / "nothing", shared=(later,)))
     pd.testing.assert_frame_equal(whole.run(spec).table("generations"), here.run(spec.run_id).table("generations"))
     assert whole.has(wordy.needs[0]) and whole.has(needs[0]), "a claim that reads texts brings them"
+    assert not [*out.rglob(CARD_FILE), *later.rglob(CARD_FILE), *SHIPPED.rglob(CARD_FILE)], "the tables say it"
     assert SHIPPED not in Workspace(tmp_path).shared
 
 
