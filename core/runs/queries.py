@@ -9,6 +9,7 @@ from pathlib import Path
 import duckdb
 import pandas as pd
 
+from core.common.in_memory_duckdb import cursor
 from core.runs.figures_only import LEFT_OUT
 from core.runs.integrity.whole import note_damage, table_problem
 from core.runs.run import Run
@@ -86,7 +87,7 @@ def table(workspace: Workspace, name: str, *, run_ids: Collection[str] | None = 
         f"SELECT {chosen}, {columns} FROM read_parquet(?, filename = true) t "  # noqa: S608 — names from our schemas
         "JOIN settings_of_runs s ON s.file = t.filename"
     )
-    with duckdb.connect() as database:
+    with cursor() as database:
         database.register("settings_of_runs", frame)
         try:
             return database.execute(query, [files]).df()

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import duckdb
 import numpy as np
 import pandas as pd
 
+from core.common.in_memory_duckdb import cursor
 from core.runs.patients.disease_profiles import PROFILE
 
 MOST_BUCKETS = 6
@@ -41,7 +41,7 @@ def log_profile_probability(icd_codes_per_patient: pd.Series) -> pd.Series:
     units = pd.DataFrame({"unit": np.arange(len(sets))})
     pairs = [(unit, code) for unit, held in enumerate(sets) for code in held]
     held = pd.DataFrame(pairs, columns=["unit", "code"]).astype({"unit": "int64", "code": "str"})
-    with duckdb.connect() as database:
+    with cursor() as database:
         database.register("units", units)
         database.register("held", held)
         found = database.execute(f"SELECT * FROM ({PROFILE}) ORDER BY unit").fetchnumpy()  # noqa: S608 — constant SQL

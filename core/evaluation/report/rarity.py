@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import astuple
 from pathlib import Path
 
@@ -66,10 +65,8 @@ def rarity(
     """
     frames, rows = [], []
     said: dict[str, list[str]] = {run.id: [] for run in runs}
-    with tempfile.TemporaryDirectory() as beside, ExitStack() as stack:
+    with tempfile.TemporaryDirectory() as beside:
         tables = _patient_tables(workspace, runs[0], corpus, Path(beside)) if coded(corpus) else None
-        if tables is not None:
-            stack.enter_context(tables.opened())
         for run in runs:
             if tables is None:
                 break

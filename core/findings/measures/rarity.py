@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -19,18 +18,16 @@ from core.runs.patients.queries import PatientTables, judges
 from core.spec import RunSpec
 
 
-@contextmanager
-def _judged(runs: StoredRuns, spec: RunSpec, attacks: Sequence[str]) -> Iterator[Mapping[str, pd.DataFrame]]:
+def _judged(runs: StoredRuns, spec: RunSpec, attacks: Sequence[str]) -> Mapping[str, pd.DataFrame]:
     """The patients that each attack scored, with rarity, codes and length (`PatientTables.judged`)."""
     run = runs.run(spec)
     folder = runs.workspace.corpus_folder(spec.corpus)
     if folder is None:
         raise Missing("the cohort is not stored")
     tables = PatientTables(folder / "patients.parquet", folder / "notes.parquet")
-    with tables.opened():
-        tables.profile("patient")
-        known = judges(run, runs.workspace.audit(run.id), None)
-        yield {attack: tables.judged(known[attack], "patient") for attack in attacks}
+    tables.profile("patient")
+    known = judges(run, runs.workspace.audit(run.id), None)
+    return {attack: tables.judged(known[attack], "patient") for attack in attacks}
 
 
 def slopes(runs: StoredRuns, spec: RunSpec, attacks: Sequence[str]) -> dict[str, Interval]:
@@ -39,10 +36,9 @@ def slopes(runs: StoredRuns, spec: RunSpec, attacks: Sequence[str]) -> dict[str,
     `core.evaluation.rarity.trend` has the test. It is not made where the attack recognises nearly everybody.
     """
     found = {}
-    with _judged(runs, spec, attacks) as judged:
-        for attack, units in judged.items():
-            columns = (units[name].to_numpy() for name in ("log_probability", "member", "patient"))
-            found[attack] = trend(units, bucket_edges(*columns)).slope
+    for attack, units in _judged(runs, spec, attacks).items():
+        columns = (units[name].to_numpy() for name in ("log_probability", "member", "patient"))
+        found[attack] = trend(units, bucket_edges(*columns)).slope
     return found
 
 
@@ -53,8 +49,8 @@ def turn(runs: StoredRuns, spec: RunSpec, one: str, other: str, about: Sequence[
     at the same number of `codes`, the same mean length of notes (`tokens`), or the same number of codes that no patient
     of the population's reference model has (`unknown`). Patients are resampled for both attacks together.
     """
-    with _judged(runs, spec, (one, other)) as judged:
-        sides = [units[~units["member"].astype(bool)].reset_index(drop=True) for units in judged.values()]
+    judged = _judged(runs, spec, (one, other)).values()
+    sides = [units[~units["member"].astype(bool)].reset_index(drop=True) for units in judged]
     if not np.array_equal(sides[0]["log_probability"], sides[1]["log_probability"]):
         raise ValueError("the two attacks are about different patients")
     units = sides[0].assign(unknown=_unknown(runs, spec, one, len(sides[0]))) if "unknown" in about else sides[0]

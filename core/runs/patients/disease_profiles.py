@@ -19,8 +19,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from core.common.in_memory_duckdb import cursor
+
 Level = Literal["patient", "admission"]
-MEMORY = "384MB"  # memory limit for DuckDB, beside the app
 _PARAMETER = re.compile(r"\$(\w+)")
 
 # Jagannatha 2021, eq. 4–5, over the relations `held` (unit, code), each code once per unit, and `units` (unit):
@@ -53,13 +54,12 @@ JOIN ({_CODED}) c ON c.patient_id = n.patient_id AND c.code = w.code WHERE n.spa
 class DiseaseProfiles:
     """The patients of one cohort: `patients` and `notes` are its Parquet files, possibly with `diagnoses` beside them.
 
-    Threads may share it: every query opens its own DuckDB, limited to MEMORY, except within `opened`.
+    Threads may share it: every query has a cursor of its own.
     """
 
     patients: Path
     notes: Path
     _profiles: dict[str, pa.Table] = field(default_factory=dict, init=False, repr=False)
-    _opened: duckdb.DuckDBPyConnection | None = field(default=None, init=False, repr=False)
 
     @property
     def diagnoses(self) -> Path | None:
@@ -68,27 +68,9 @@ class DiseaseProfiles:
         return file if file.exists() else None
 
     @contextmanager
-    def opened(self) -> Iterator[None]:
-        """One DuckDB for all queries of this block: for many in a row, by the only thread that has this object."""
-        with self._database() as database:
-            self._opened = database
-            try:
-                yield
-            finally:
-                self._opened = None
-
-    @contextmanager
     def _database(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """DuckDB with the profiles made so far as `profile_<level>`."""
-        if self._opened is not None:
-            yield self._opened
-            return
-        settings: dict[str, str | bool | int | float | list[str]] = {
-            "memory_limit": MEMORY,
-            "threads": 2,
-            "preserve_insertion_order": False,
-        }
-        with duckdb.connect(config=settings) as database:
+        with cursor() as database:
             for name, profile in self._profiles.copy().items():
                 database.register(name, profile)
             yield database

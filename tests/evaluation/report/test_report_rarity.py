@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from core.evaluation.report.html import part
@@ -65,19 +64,3 @@ def test_without_codes_or_patients_enough_nothing_is_measured(found):
     assert "Not measured" in rarity_html(*empty, {}, {})
     few = found[0].assign(kept=False, auc=math.nan, base_auc=math.nan)
     assert "No bucket holds 20 members" in rarity_html(few, found[1].head(0), {}, {PLAIN: "A", PRIVATE: "B"})
-
-
-def test_a_report_opens_the_database_of_profiles_once(tmp_path, monkeypatch):
-    """Opening it takes longer than most queries."""
-    opened = []
-
-    def connect(*args, real=duckdb.connect, **settings):
-        opened.append(settings)
-        return real(*args, **settings)
-
-    monkeypatch.setattr(duckdb, "connect", connect)
-    workspace = Workspace(tmp_path, shared=(DEMO,))
-    runs = [workspace.run(PRIVATE)]
-    corpus = workspace.corpus(runs[0].spec.corpus, store=False)
-    rarity(workspace, runs, {PRIVATE: workspace.audit(PRIVATE)}, corpus)
-    assert len(opened) == 1

@@ -1,0 +1,49 @@
+"""DuckDB over Parquet files: one in-memory database for all queries of this process.
+
+Opening a database takes 18 ms of a core, a cursor of an open one 1 ms. Tables that are registered with a cursor are its
+own, so queries of several threads do not see each other's, and they end with it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import duckdb
+
+MEMORY = "1GB"  # of all queries that run at the same time, beside the app; beyond it, they use temporary files
+
+
+@dataclass
+class _Shared:
+    """The database, opened at its first use, and the folder of its temporary files, which this account alone reads."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    folder: tempfile.TemporaryDirectory | None = None
+    database: duckdb.DuckDBPyConnection | None = None
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A new connection to the database, which its caller closes."""
+        with self.lock:
+            if self.database is None:
+                self.folder = tempfile.TemporaryDirectory(prefix="phi-leak-lab-")
+                settings: dict[str, str | bool | int | float | list[str]] = {
+                    "memory_limit": MEMORY,
+                    "threads": 2,
+                    "temp_directory": self.folder.name,
+                }
+                self.database = duckdb.connect(config=settings)
+            return self.database.cursor()
+
+
+_shared = _Shared()
+
+
+@contextmanager
+def cursor() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A cursor for a few queries of one thread. It has no tables but those that are registered with it."""
+    with _shared.cursor() as opened:
+        yield opened
