@@ -12,13 +12,14 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from core.spec import RunSpec
+from core.common.in_memory_duckdb import cursor
+from core.spec import MEMBER_SHARE, RunSpec
 
 log = logging.getLogger(__name__)
 
-MEMBERS = 0.7  # share of a synthetic hospital's patients in the training data
 # Seconds on two slow cores for the shipped (tiny) size; docs/PERFORMANCE.md has the measurements behind them.
 NOTE_SECONDS = 0.0125  # of training, for one note in one epoch, with privacy
 SCORE_SECONDS = 0.0025  # for scoring one note
@@ -26,6 +27,7 @@ START_SECONDS = 30.0  # quick audit, figures and saving
 AUDIT_SECONDS = 0.11  # of the full audit, for one training note of GPT-2
 SIZES = {"micro": 0.5, "tiny": 1.0, "small": 8.0}  # factor of time by size
 MASKED = 2.4  # factor of time for the full audit of DistilBERT and BERT
+USUAL_CHARACTERS = 170  # of a synthetic note, on average; an imported note counts once for each of these
 
 
 class Refused(ValueError):
@@ -122,28 +124,64 @@ def _limit(environment: Mapping[str, str], variable: str, usual: float | None) -
 # How long a job takes ------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Notes:
+    """How many notes of usual length a job reads: `trained` in each epoch, and `every` note of the cohort."""
+
+    trained: float
+    every: float
+
+
+def expected_notes(spec: RunSpec) -> Notes:
+    """What a run reads, from its spec alone: the cohort need not exist yet. Copies of canaries are notes, too."""
+    corpus, cap = spec.corpus, spec.note_cap
+    per_patient = corpus.notes_per_patient if cap is None else min(corpus.notes_per_patient, cap)
+    return Notes(
+        trained=corpus.patients * MEMBER_SHARE * per_patient + corpus.canary_notes(cap),
+        every=(corpus.patients + corpus.population) * corpus.notes_per_patient + corpus.canary_notes(),
+    )
+
+
+def notes_read(spec: RunSpec, cohort: Path | None) -> Notes:
+    """What a run reads: of imported notes those that are stored in the folder `cohort`, otherwise what is expected.
+
+    A long imported note counts as several. `CorpusSpec.notes_per_patient` does not say how much there is to read: it
+    has a maximum, and notes may have any length.
+    """
+    if spec.corpus.imported is None or cohort is None:
+        return expected_notes(spec)
+    query = """
+        WITH notes AS (
+            SELECT split, greatest(1.0, length(text) / $usual) AS weight,
+                row_number() OVER (PARTITION BY patient_id ORDER BY file_row_number) AS place
+            FROM read_parquet($file, file_row_number = true)
+        )
+        SELECT coalesce(sum(weight) FILTER (split IN ('member', 'canary') AND place <= $cap), 0), sum(weight) FROM notes
+    """
+    cap = 2**31 if spec.note_cap is None else spec.note_cap
+    with cursor() as database:
+        asked = {"usual": USUAL_CHARACTERS, "file": str(cohort / "notes.parquet"), "cap": cap}
+        (found,) = database.execute(query, asked).fetchall()
+    return Notes(*map(float, found))
+
+
 def training_notes(spec: RunSpec) -> float:
-    """Expected number of training notes of a run, from its spec alone: the cohort need not exist yet."""
-    corpus = spec.corpus
-    per_patient = corpus.notes_per_patient
-    if spec.note_cap is not None:
-        per_patient = min(per_patient, spec.note_cap)
-    return corpus.patients * MEMBERS * per_patient
+    """Expected number of training notes of a run, from its spec alone."""
+    return expected_notes(spec).trained
 
 
-def run_minutes(spec: RunSpec) -> float:
-    """A rough estimate of the minutes that a run takes, for limits only."""
-    notes, size = training_notes(spec), SIZES[spec.model.size]
-    every = (spec.corpus.patients + spec.corpus.population) * spec.corpus.notes_per_patient
-    training = notes * spec.training.epochs * (spec.training.masks or 1) * NOTE_SECONDS
+def run_minutes(spec: RunSpec, notes: Notes | None = None) -> float:
+    """A rough estimate of the minutes that a run takes, for limits only. `notes` are the expected ones by default."""
+    notes, size = notes or expected_notes(spec), SIZES[spec.model.size]
+    training = notes.trained * spec.training.epochs * (spec.training.masks or 1) * NOTE_SECONDS
     generation = START_SECONDS * spec.audit.samples_per_prompt / 100
-    return size * (training + 2 * every * SCORE_SECONDS + generation) / 60
+    return size * (training + 2 * notes.every * SCORE_SECONDS + generation) / 60
 
 
-def audit_minutes(spec: RunSpec) -> float:
+def audit_minutes(spec: RunSpec, notes: Notes | None = None) -> float:
     """A rough estimate of the minutes that the full audit of a run takes, for limits only."""
-    masked = 1.0 if spec.model.kind == "gpt2" else MASKED
-    return SIZES[spec.model.size] * masked * (START_SECONDS + training_notes(spec) * AUDIT_SECONDS) / 60
+    notes, masked = notes or expected_notes(spec), 1.0 if spec.model.kind == "gpt2" else MASKED
+    return SIZES[spec.model.size] * masked * (START_SECONDS + notes.trained * AUDIT_SECONDS) / 60
 
 
 # What users submit ------------------------------------------------------------------------------------------------
@@ -157,16 +195,17 @@ class Request:
     size: str
 
     @classmethod
-    def run(cls, spec: RunSpec) -> Request:
+    def run(cls, spec: RunSpec, notes: Notes | None = None) -> Request:
         """Training a run."""
-        notes, epochs, masks = f"{training_notes(spec):,.0f} notes", spec.training.epochs, spec.training.masks or 1
-        read = f"{notes} × {epochs:,} epoch{'' if epochs == 1 else 's'}"
-        return cls(run_minutes(spec), read if masks == 1 else f"{read} × {masks} masks")
+        notes, epochs, masks = notes or expected_notes(spec), spec.training.epochs, spec.training.masks or 1
+        read = f"{notes.trained:,.0f} notes × {epochs:,} epoch{'' if epochs == 1 else 's'}"
+        return cls(run_minutes(spec, notes), read if masks == 1 else f"{read} × {masks} masks")
 
     @classmethod
-    def full_audit(cls, spec: RunSpec) -> Request:
+    def full_audit(cls, spec: RunSpec, notes: Notes | None = None) -> Request:
         """Attacking a run."""
-        return cls(audit_minutes(spec), f"every attack on {training_notes(spec):,.0f} notes")
+        notes = notes or expected_notes(spec)
+        return cls(audit_minutes(spec, notes), f"every attack on {notes.trained:,.0f} notes")
 
 
 def check(limits: Limits, request: Request, *, own: int, everybody: int, day_minutes: float) -> None:

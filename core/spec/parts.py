@@ -33,6 +33,7 @@ SHIPPED_BASES = {"clinical": "clinical", "assets": "abstracts"}
 CLINICAL, ABSTRACTS = SHIPPED_BASES
 
 USUAL_COPIES = 8  # the most copies of a canary, unless a hospital has its own setting
+CANARY_PATIENT_NOTES = 4  # of a canary patient, on average
 MEMBER_SHARE = 0.7  # of a cohort's patients; 70/30 by patient (Jagannatha 2021, A.1)
 
 # The content id of an imported cohort of public text. Anyone may see runs on it, and their figures may be shipped.
@@ -135,6 +136,14 @@ class CorpusSpec(Spec):
     def training_notes(self) -> int:
         """About how many notes a model is trained on: those of the members, 70 % of the patients."""
         return round(MEMBER_SHARE * self.patients * self.notes_per_patient)
+
+    def canary_notes(self, most_of_one: int | None = None) -> float:
+        """Expected number of notes of canaries, at most `most_of_one` of each; a fair coin inserts each canary."""
+        most, counts = most_of_one or math.inf, self.insertions
+        rounds, rest = divmod(self.canaries, len(counts))
+        copies = [min(count, most) for count in counts]
+        patients = min(CANARY_PATIENT_NOTES, most) * self.canary_patients
+        return (rounds * sum(copies) + sum(copies[:rest]) + patients + (self.random_canaries or 0)) / 2
 
     @property
     def is_public_text(self) -> bool:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+from core.common.files import make_folder
+from core.corpus.synthetic.hospital import build
 from core.jobs import limits
 from core.jobs.engine import Engine
 from core.jobs.limits import CLASS, Limits, Refused, User
@@ -54,7 +57,7 @@ def test_where_people_have_roles_the_role_decides_and_no_key_helps() -> None:
 
 
 def test_a_run_of_200_000_patients_and_1_000_epochs_is_refused_everywhere() -> None:
-    corpus = CorpusSpec(patients=200_000)
+    corpus = CorpusSpec(patients=200_000, canaries=0, canary_patients=0)
     spec = RunSpec(corpus=corpus, training=recipe("gpt2").model_copy(update={"epochs": 1_000}))
     assert limits.training_notes(spec) == 700_000
     assert limits.run_minutes(spec) > 700_000 * 1_000 * 0.0125 / 60
@@ -66,11 +69,55 @@ def test_a_run_of_200_000_patients_and_1_000_epochs_is_refused_everywhere() -> N
 def test_notes_are_counted_as_training_reads_them() -> None:
     """A promise for one note has no cap on a patient's notes; a cap of 1 would hide all others from the limits."""
     training = recipe("gpt2").model_copy(update={"max_notes_per_patient": 1})
-    corpus = CorpusSpec(patients=1_000, notes_per_patient=40.0)
+    corpus = CorpusSpec(patients=1_000, notes_per_patient=40.0, canaries=0, canary_patients=0)
     for unit, notes in (("note", 28_000), ("patient", 700)):
         spec = RunSpec(corpus=corpus, training=training, privacy=PrivacySpec(target_epsilon=8.0, unit=unit))
         assert limits.training_notes(spec) == notes
     assert limits.training_notes(RunSpec(corpus=corpus, training=training)) == 700
+
+
+def test_copies_of_canaries_are_notes_too() -> None:
+    """Four patients with one note each, and canaries that are copied 64 times: built, they are 23,000 notes."""
+    corpus = CorpusSpec(
+        **{"patients": 4, "population": 0, "notes_per_patient": 1, "canaries": 2_520, "canary_copies": 64},
+        canary_patients=40,
+        random_canaries=100,
+    )
+    training = recipe("gpt2").model_copy(update={"epochs": 1_000})
+    for unit in ("note", "patient"):
+        privacy = PrivacySpec(target_epsilon=8.0, unit=unit)
+        spec = RunSpec(corpus=corpus, training=training, privacy=privacy)
+        built = len(build(corpus).training_notes(spec.note_cap))
+        assert limits.training_notes(spec) == pytest.approx(built, rel=0.05)
+        with pytest.raises(Refused, match="notes × 1,000 epochs"):
+            limits.check(CLASS, limits.Request.run(spec), own=0, everybody=0, day_minutes=0)
+    assert limits.audit_minutes(spec) > CLASS.minutes
+
+
+def test_imported_notes_are_counted_where_they_are_stored(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Notes of 10,000 characters, and more of them per patient than a cohort's settings can say."""
+    splits = ["member"] * 3 + ["heldout"]
+    rows = [
+        {"note_id": f"N{at}", "patient_id": f"P{at % 4}", "split": splits[at % 4], "text": "x" * 10_000}
+        for at in range(1_200)
+    ]
+    rows += [{"note_id": f"S{at}", "patient_id": "P0", "split": "member", "text": "short"} for at in range(100)]
+    corpus = CorpusSpec(
+        patients=4, population=0, notes_per_patient=200, canaries=0, canary_patients=0, imported="0" * 16
+    )
+    cohort = make_folder(engine.workspace.root / "corpora" / corpus.digest())
+    pd.DataFrame(rows).to_parquet(cohort / "notes.parquet")
+    training = recipe("gpt2").model_copy(update={"epochs": 60})
+    spec = RunSpec(corpus=corpus, training=training, privacy=PrivacySpec(target_epsilon=8.0))
+    long = 10_000 / limits.USUAL_CHARACTERS
+    found = limits.notes_read(spec, cohort)
+    assert (found.trained, found.every) == pytest.approx((900 * long + 100, 1_200 * long + 100))
+    capped = RunSpec(corpus=corpus, training=training.model_copy(update={"max_notes_per_patient": 310}))
+    assert limits.notes_read(capped, cohort).trained == pytest.approx(900 * long + 10), "each patient's first notes"
+    assert limits.run_minutes(spec) < CLASS.minutes, "by its settings it would pass"
+    monkeypatch.setattr(Workspace, "corpus_folder", lambda self, spec: cohort)
+    with pytest.raises(Refused, match="notes × 60 epochs"):
+        engine.submit(spec, ANNA)
 
 
 def test_every_mask_of_a_note_takes_its_time() -> None:

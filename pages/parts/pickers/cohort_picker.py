@@ -208,4 +208,4 @@ def show_command(spec: CorpusSpec) -> None:
 
 
 def _notes(spec: CorpusSpec) -> int:
-    return round((spec.patients + spec.population) * spec.notes_per_patient)
+    return round((spec.patients + spec.population) * spec.notes_per_patient + spec.canary_notes())
