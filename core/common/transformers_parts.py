@@ -24,6 +24,7 @@ from transformers import (
 )
 from transformers.models.bert.modeling_bert import BertLMPredictionHead
 from transformers.pytorch_utils import Conv1D
+from transformers.utils import cached_file
 
 # The Auto classes build the models of masked kinds and would otherwise import them later, in any thread.
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "PreTrainedTokenizerBase",
     "PreTrainedTokenizerFast",
     "PretrainedConfig",
+    "cached_file",
 ]
 
 logging.set_verbosity_error()

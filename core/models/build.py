@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,7 @@ from core.common.transformers_parts import (
     PretrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerFast,
+    cached_file,
 )
 from core.models.local_attention import init_local_attention
 from core.models.shipped_bases import shipped_folder
@@ -34,6 +37,9 @@ _SHAPES: dict[ModelSize, tuple[int, int, int]] = {  # layers, width, heads
     "tiny": (4, 128, 4),
     "small": (5, 256, 8),
 }
+
+WEIGHTS_INDEX = "model.safetensors.index.json"  # names the files of weights that were split
+_SHARD = re.compile(r"[\w.-]+\.safetensors")
 
 # transformers changes global state of torch and of its own while it builds a model: concurrent loads would interfere.
 _LOADING = threading.Lock()
@@ -182,7 +188,7 @@ def load_folder(path: Path | str) -> LanguageModel:
     """Load a model written by `save` or `save_pretrained`. Raises ModelNotFound naming the missing or damaged file."""
     folder = Path(path)
     how = "Copy the whole folder again, or choose another model."
-    for names in (("config.json",), ("tokenizer.json",), ("model.safetensors", "model.safetensors.index.json")):
+    for names in (("config.json",), ("tokenizer.json",), ("model.safetensors", WEIGHTS_INDEX)):
         if not any((folder / name).is_file() for name in names):
             raise ModelNotFound(f"{folder} has no file {names[0]}. {how}")
     try:
@@ -217,7 +223,22 @@ def _load(source: str) -> LanguageModel:
         return _load_alone(source)
 
 
+def _refuse_other_weights(source: str) -> None:
+    """Raise RuntimeError if an index of weights names files that are not safetensors beside it.
+
+    transformers would load such a file by its ending, a pickled one too.
+    """
+    index = cached_file(source, WEIGHTS_INDEX, _raise_exceptions_for_missing_entries=False)
+    if index is None:
+        return
+    named = json.loads(Path(index).read_text(encoding="utf-8"))["weight_map"].values()
+    other = sorted({str(name) for name in named if not _SHARD.fullmatch(str(name))})
+    if other:
+        raise RuntimeError(f"{WEIGHTS_INDEX} names {other[0]!r}, and only safetensors in the same place are loaded.")
+
+
 def _load_alone(source: str) -> LanguageModel:
+    _refuse_other_weights(source)
     config = AutoConfig.from_pretrained(source, trust_remote_code=False)
     kind = config.model_type
     model_class = _model_class(kind)

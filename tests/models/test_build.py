@@ -91,6 +91,29 @@ def test_pickled_weights_are_not_weights(gpt2, tmp_path):
         load_folder(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["evil.bin", "../model.safetensors", "model.safetensors/../evil.bin"])
+@pytest.mark.parametrize("beside", [False, True])
+def test_an_index_that_names_other_weights_is_refused_before_they_are_read(gpt2, tmp_path, monkeypatch, name, beside):
+    """By its ending transformers takes a shard of an index for a pickle, whatever it was told about safetensors."""
+    gpt2.save(tmp_path)
+    torch.save(gpt2.model.state_dict(), tmp_path / "evil.bin")
+    weights = dict.fromkeys(gpt2.model.state_dict(), name)
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weights}))
+    if not beside:
+        (tmp_path / "model.safetensors").unlink()
+    monkeypatch.setattr(torch, "load", lambda *args, **kwargs: pytest.fail("a pickle was read"))
+    with pytest.raises(ModelNotFound, match="and only safetensors in the same place are loaded"):
+        load_folder(tmp_path)
+
+
+def test_weights_in_several_files_are_loaded(gpt2, tmp_path):
+    gpt2.model.save_pretrained(tmp_path, max_shard_size="200KB")
+    gpt2.tokenizer.save_pretrained(tmp_path)
+    assert (tmp_path / "model.safetensors.index.json").exists() and not (tmp_path / "model.safetensors").exists()
+    for one, other in zip(load_folder(tmp_path).model.parameters(), gpt2.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.6])
 def test_an_interrupted_download_is_said(any_model, folder, share):
     weights = folder / "model.safetensors"
