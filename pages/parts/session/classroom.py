@@ -12,8 +12,9 @@ from pathlib import Path
 import streamlit as st
 
 from core.common.database import DatabaseUnusable
+from core.jobs.limits import NOBODY, Limits
 from pages.parts.access import viewer
-from pages.parts.session import resources, seat
+from pages.parts.session import instructor, resources, seat
 from pages.parts.session.room_values import Answers, Audited, Counts, Lead, Tries, Vote
 from pages.parts.session.rooms import Classroom, RoomGone, RoomsFull
 
@@ -46,7 +47,9 @@ def _told() -> Iterator[None]:
     except RoomGone:
         pass
     except RoomsFull as error:
-        st.toast(str(error), icon=":material/error:", duration="long")
+        managed = Limits.of().key not in ("", NOBODY)
+        hint = " With the instructor's key (on Train) one can be opened all the same." if managed else ""
+        st.toast(f"{error}{hint}", icon=":material/error:", duration="long")
     except DatabaseUnusable as error:
         st.toast(
             f"The class could not be reached, so this may not be counted. {error} Try again.",
@@ -92,11 +95,14 @@ def join(code: str) -> bool:
 
 
 def open_room() -> None:
-    """Open a room; this session is its host and not a student. A message says so if the viewer may not."""
+    """Open a room; this session is its host and not a student. A message says so if the viewer may not.
+
+    The instructor of a class can open one even if students have opened as many as there may be.
+    """
     if viewer.refused("host"):
         return
     with _told():
-        _take(*classroom().open(), 0)
+        _take(*classroom().open(in_any_case=instructor.manages()), 0)
 
 
 def _take(code: str, key: str | None, number: int) -> None:

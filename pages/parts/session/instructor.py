@@ -26,10 +26,15 @@ def instructs(engine: Engine) -> bool:
     return engine.limits.in_class and engine.limits.instructs(user())
 
 
+def manages() -> bool:
+    """Whether the session is the instructor's in a class; nobody's outside one."""
+    limits = Limits.of()
+    return limits.in_class and limits.instructs(user())
+
+
 def leads() -> bool:
     """Whether the session may do what a class leaves to its instructor: outside a class, everybody may."""
-    limits = Limits.of()
-    return not limits.in_class or limits.instructs(user())
+    return not Limits.of().in_class or manages()
 
 
 def panel(engine: Engine) -> None:

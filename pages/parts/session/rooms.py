@@ -92,11 +92,11 @@ class Classroom:
         self._store = RoomStore(root)
         self._known: dict[str, tuple[bytes, _Room, Counts]] = {}  # as last read; nobody changes these
 
-    def open(self) -> tuple[str, str]:
+    def open(self, *, in_any_case: bool = False) -> tuple[str, str]:
         """Open an empty room. Returns its code, and the host's key, which allows resetting it.
 
-        Of too many rooms the ones that were unused for longest are removed. A room in use is never removed; if all are
-        in use, RoomsFull is raised.
+        Of too many rooms the ones that were unused for longest are removed. A room in use is removed only for somebody
+        who may open one `in_any_case`; for others RoomsFull is raised.
         """
         room, key = _Room(), _draw(12)
         room.host = _digest(room, key).hex()
@@ -105,6 +105,8 @@ class Classroom:
             there = rooms.last_used()
             surplus = max(0, len(there) + 1 - MOST_ROOMS)
             unused = [one for one, used in there.items() if surplus and _unused(rooms, one, used)][:surplus]
+            if in_any_case:
+                unused += [one for one in there if one not in unused][: surplus - len(unused)]
             if len(unused) < surplus:
                 raise RoomsFull(
                     f"{len(there)} classes are in use on this server, the maximum. Try again later: a class can be "

@@ -114,6 +114,29 @@ def test_rooms_in_use_stay_however_many_others_are_opened(rooms):
     assert all(code in rooms for code in codes)
 
 
+def test_who_leads_a_class_opens_one_in_any_case(rooms):
+    """Without the key anybody can open as many rooms as there may be, and look at each to keep it in use."""
+    codes = [rooms.open()[0] for _ in range(MOST_ROOMS)]
+    rooms.join(codes[0], "seat")
+    newest, _ = rooms.open(in_any_case=True)
+    assert newest in rooms and sum(code in rooms for code in codes) == MOST_ROOMS - 1
+    assert codes[0] in rooms and codes[1] not in rooms, "the one that was unused for longest makes way"
+
+
+@pytest.mark.parametrize(("key", "opened"), [("3f2a-91bc-77de-0a45-c3d8", True), ("a guess", False), ("", False)])
+def test_the_instructors_key_opens_a_class_among_too_many(monkeypatch, tmp_path, key, opened):
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    monkeypatch.setenv("PHILAB_INSTRUCTOR_KEY", "3f2a-91bc-77de-0a45-c3d8")
+    told, rooms = [], classroom.classroom()
+    for _ in range(MOST_ROOMS):
+        rooms.open()
+    monkeypatch.setattr(st, "toast", lambda text, **style: told.append(text))
+    monkeypatch.setitem(st.session_state, "instructor_key", key)
+    classroom.open_room()
+    assert (classroom.room() is not None) == opened
+    assert opened or "With the instructor's key (on Train) one can be opened all the same." in told[0]
+
+
 def test_a_room_that_nobody_joined_is_replaced_before_a_class(monkeypatch, rooms):
     codes = [rooms.open()[0] for _ in range(MOST_ROOMS)]
     for code in codes[:3]:
