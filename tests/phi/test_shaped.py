@@ -85,9 +85,9 @@ def test_text_without_spaces_takes_time_in_proportion_to_its_length():
     def seconds(text: str) -> float:
         took = []
         for _ in range(3):
-            begun = time.perf_counter()
+            begun = time.process_time()
             assert find_shaped(text) == []
-            took.append(time.perf_counter() - begun)
+            took.append(time.process_time() - begun)
         return min(took)
 
     assert seconds("A1-" * 8_000) < 12 * seconds("A1-" * 2_000), "four times the length; it took 16 times as long"
@@ -100,9 +100,9 @@ def test_the_time_of_a_search_grows_with_the_length_and_not_with_its_square(part
     def seconds(length: int) -> float:
         text, taken = part * (length // len(part)), []
         for _ in range(5):
-            started = time.perf_counter()
+            started = time.process_time()
             find_shaped(text)
-            taken.append(time.perf_counter() - started)
+            taken.append(time.process_time() - started)
         return min(taken)
 
     assert seconds(20_000) < 8 * seconds(5_000)

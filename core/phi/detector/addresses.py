@@ -68,7 +68,7 @@ _AFTER_UNIT = re.compile(
     rf"(?:[0-9]{{4,6}}(?:-[0-9]{{4}})?|{'|'.join(sorted(map(re.escape, countries()), key=len, reverse=True))})(?![\w-])"
 )
 _TOWN_AFTER = re.compile(rf"(?:,?[ \t]+{_UNIT})?(?:,[ \t]+{_WORD}(?:[ \t]+{_WORD}){{0,2}}){{1,2}}")
-_QUOTED = r"[>?|*#\s]*"
+_QUOTED = r"[>?|*#\s]*+"  # possessive: what follows never begins with one of these, and blanks may be many
 _FIRST = re.compile(
     rf"^{_QUOTED}(?P<value>(?:[0-9]{{1,6}}[ \t]+)?{_WORD}(?:[ \t]+[\w.'’-]+){{0,4}}[ \t]+[0-9]{{1,5}}[A-Za-z]?)[ \t]*\Z"
     rf"|(?<![\w.-])(?P<inside>[0-9]{{1,6}}[ \t]+(?:[A-ZÀ-Þ0-9][\w.'’-]{{0,30}}[ \t]*){{2,6}}),?[ \t]*\Z"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from core.phi.detector.addresses import addresses
@@ -273,3 +275,19 @@ def test_a_whole_name_is_found_again_with_its_initial():
     text = "Mijail C Adomo wrote. Yours, Mijail C Adomo"
     more = {(text[start:end], field) for start, end, field in again(text, [(0, 14, "full_name")])}
     assert ("Mijail C Adomo", "full_name") in more
+
+
+@pytest.mark.parametrize("blank", [" ", "\t", "> ", "\n "])
+@pytest.mark.parametrize("line", ["12 Main Street", "Apt 4"])
+def test_blanks_after_a_street_take_time_in_proportion_to_their_number(line: str, blank: str) -> None:
+    """Four times as many take about four times as long; with a quadratic pattern they took sixteen times as long."""
+
+    def seconds(count: int) -> float:
+        taken = []
+        for _ in range(3):
+            started = time.process_time()
+            list(addresses(f"{line}\n{blank * count}"))
+            taken.append(time.process_time() - started)
+        return min(taken) + 1e-3  # below that the clock decides
+
+    assert seconds(16_000) < 10 * seconds(4_000)
