@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import math
 from typing import Any
@@ -18,7 +19,7 @@ from core.corpus.tables import NOTES, Corpus
 from pages.parts.access import viewer
 from pages.parts.common import chart_style
 from pages.parts.common.data_table import csv_button, data_table
-from pages.parts.common.phi_text import fields_html, fields_legend_html, literal
+from pages.parts.common.phi_text import fields_html, fields_legend_html, literal, visible
 from pages.parts.common.query_params import KEEP
 from pages.parts.session import owner
 
@@ -184,7 +185,8 @@ def lengths(corpus: Corpus) -> None:
     st.markdown("How many notes of each type are there, and how long are they?")
     figure = go.Figure(
         go.Box(
-            y=[f"{row.note_type} ({row.notes:,})" for row in table.itertuples()],
+            # Plotly reads markup in names, and an uploaded file gives these.
+            y=[f"{html.escape(visible(row.note_type))} ({row.notes:,})" for row in table.itertuples()],
             lowerfence=table["p5"],
             q1=table["p25"],
             median=table["median"],

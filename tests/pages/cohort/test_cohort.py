@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.corpus.synthetic.hospital import build
 from core.spec import CORPUS_PRESETS, OPENING
+from pages.parts.cohort import view
 from pages.parts.cohort.view import NOTES_A_PAGE
 from tests.pages.visit import visit
 
@@ -80,15 +82,26 @@ def test_entities_are_marked_on_demand(cohort):
     assert key_of(app) == ["direct", "health", "physical", "entity"], "every colour has a key"
 
 
-@pytest.mark.parametrize("view", ["Fields", "Codes", "Lengths"])
-def test_every_chart_has_its_numbers_and_a_download(cohort, view):
+@pytest.mark.parametrize("shown", ["Fields", "Codes", "Lengths"])
+def test_every_chart_has_its_numbers_and_a_download(cohort, shown):
     app = cohort(cohort="tiny")
-    app.session_state["view"] = view
+    app.session_state["view"] = shown
     app.run()
     assert not app.exception
     assert len(app.get("plotly_chart")) == 1
     assert len(app.dataframe) == 1 and len(app.dataframe[0].value) > 0
     assert len(app.get("download_button")) == 1
+
+
+def test_the_type_of_a_note_in_a_file_is_no_markup_in_its_chart(monkeypatch):
+    corpus = build(CORPUS_PRESETS["smoke"])
+    named = corpus.notes.assign(note_type='<a href="https://example.com/">Discharge</a>')
+    drawn = []
+    monkeypatch.setattr(view.chart_style, "show", lambda figure, **how: drawn.append(figure))
+    monkeypatch.setattr(view, "data_table", lambda *args, **how: None)
+    view.lengths(replace(corpus, notes=named))
+    (label,) = drawn[0].data[0].y
+    assert label.startswith("&lt;a href=&quot;https://example.com/&quot;&gt;Discharge&lt;/a&gt; (")
 
 
 def test_canaries_come_with_the_coin(cohort):
