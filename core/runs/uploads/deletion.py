@@ -95,6 +95,8 @@ def _known(root: Path, digest: str) -> Upload | None:
 def delete(workspace: Workspace, digest: str) -> bool:
     """Remove an uploaded cohort and everything made from it. `workspace` must see every run (no `viewer`).
 
+    The ledger of released models stays: a release cannot be undone, and the same notes may come again.
+
     Returns:
         False while a run on it is still being trained or attacked. That job is asked to stop, nobody sees the upload
         any more, and it stays `due`. A run under attack stays until then, since only the run records which notes its
