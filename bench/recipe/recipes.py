@@ -115,7 +115,7 @@ def measured(setting: Setting, cohort: CorpusSpec = CORPUS_PRESETS["classroom"],
     """Train one setting on the tuning hospital.
 
     Returns:
-        The setting with its key, the number of training notes, steps, σ (None without noise), the figures of `_scored`,
+        The setting with its key, the number of training notes, steps, σ (None without noise), the figures of `scored`,
         the seconds of training, the number of threads, and the name of the GPU, if there is one.
     """
     key = _key(setting)  # before the weights are read: the shipped ones may be replaced while a training runs
@@ -129,10 +129,10 @@ def measured(setting: Setting, cohort: CorpusSpec = CORPUS_PRESETS["classroom"],
     sigma = None if result.mechanism is None else result.mechanism.noise_multiplier
     found = {"key": key, **asdict(setting), "notes": len(notes), "steps": len(result.history), "sigma": sigma}
     gpu = {} if (name := accelerator(lm.device)) is None else {ACCELERATOR: name}
-    return found | _scored(lm, corpus) | {"seconds": round(seconds, 1), "threads": torch.get_num_threads()} | gpu
+    return found | scored(lm, corpus) | {"seconds": round(seconds, 1), "threads": torch.get_num_threads()} | gpu
 
 
-def _scored(lm: LanguageModel, corpus: Corpus) -> dict[str, float | None]:
+def scored(lm: LanguageModel, corpus: Corpus) -> dict[str, float | None]:
     """Figures of a fixed sample of the notes of held-out patients and of members.
 
     Returns:
