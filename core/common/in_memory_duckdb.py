@@ -6,6 +6,7 @@ own, so queries of several threads do not see each other's, and they end with it
 
 from __future__ import annotations
 
+import atexit
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -36,7 +37,15 @@ class _Shared:
                     "temp_directory": self.folder.name,
                 }
                 self.database = duckdb.connect(config=settings)
+                atexit.register(self.close)
             return self.database.cursor()
+
+    def close(self) -> None:
+        """Close the database, at the end of the process."""
+        with self.lock:
+            if self.database is not None:
+                self.database.close()
+            self.database = None
 
 
 _shared = _Shared()

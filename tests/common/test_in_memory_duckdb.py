@@ -57,3 +57,19 @@ def test_what_does_not_fit_into_memory_goes_to_that_folder_and_leaves_nothing(op
         assert database.execute(query).fetchone()[0] == 1_000_000
     left = [file for file in Path(opened[0]["temp_directory"]).rglob("*") if file.is_file()]
     assert left and all(file.stat().st_size < 1_000 for file in left), "a note of whose folder it is, and no rows"
+
+
+def test_it_is_closed_once_and_opened_again_on_request(opened: list[dict]) -> None:
+    """DuckDB complains on standard error about what is still open when the process ends."""
+    in_memory_duckdb._shared.close()
+    for _ in range(2):
+        with cursor() as database:
+            assert database.execute("SELECT 1").fetchone() == (1,)
+    database = in_memory_duckdb._shared.database
+    assert database is not None
+    in_memory_duckdb._shared.close()
+    with pytest.raises(duckdb.ConnectionException):
+        database.execute("SELECT 1")
+    with cursor() as again:
+        assert again.execute("SELECT 1").fetchone() == (1,)
+    assert len(opened) == 2
