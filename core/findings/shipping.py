@@ -26,25 +26,28 @@ from core.runs.tables import read_table, write_table
 
 TEXTS = ("generations", "hits")  # the texts that a model wrote, and what was found in them
 EXAMPLES = ("examples", "example_hits")  # the same of a few attempts, in runs with figures only
+RANKS, SUMMARY = "fill in the blank", "summary: probe_figures"  # a megabyte of ranks; most claims read their summary
 
 
 def ship(claims: Iterable[Claim], workspace: Workspace, out: Path = SHIPPED) -> list[str]:
     """Copy the finished runs of the data folder that claims need and that are not shipped yet. Returns their ids.
 
     A run goes without its weights, with scores of notes only if a claim reads them, and with texts that its model wrote
-    only if a claim reads those; an audit with every attack that was made; and shadow models with what they say of the
-    notes, which is all that is kept of them. Tables from a run's weights go also where the run is shipped already.
+    only if a claim reads those; an audit with every attack that was made, but the ranks of all conditions only if a
+    claim reads these; and shadow models with what they say of the notes, which is all that is kept of them. Tables from
+    a run's weights go also where the run is shipped already.
     """
     here, shipped = StoredRuns(Workspace(workspace.root, shared=())), StoredRuns(Workspace(out, shared=(DEMO,)))
-    shipping = []
-    for need in needed(list(claims)):
+    shipping, needs = [], needed(list(claims))
+    ranked = {need.spec.run_id for need in needs if RANKS in need.audit and SUMMARY not in need.audit}
+    for need in needs:
         if shipped.has(need):
             continue
         if whole := here.has(need):
             run = here.run(need.spec)
             _copy(run, shipped.find(need.spec), out, tables=need.scores, texts=need.texts)
             if need.audit:
-                _copy_audit(run, workspace, out)
+                _copy_audit(run, workspace, out, ranks=need.spec.run_id in ranked)
             if need.shadows:
                 _copy_shadows(need, here.workspace, out)
         elif shipped.has(need.of_the_run()):
@@ -86,11 +89,12 @@ def _empty(tables: Path, names: Sequence[str], run_id: str) -> None:
         write_table(tables, name, read_table(tables, name, run_id).iloc[:0])
 
 
-def _copy_audit(run: Run, workspace: Workspace, out: Path) -> None:
+def _copy_audit(run: Run, workspace: Workspace, out: Path, *, ranks: bool) -> None:
     """Copy the audit; one that is there and lacks an attack makes room for this one."""
     final, stored = out / "audits" / run.id, workspace.audit(run.id).folder
+    left_out = UNDER_WAY if ranks else (*UNDER_WAY, f"{RANKS.replace(' ', '-')}.parquet")
     with building(final.parent, private=False) as beside:
-        shutil.copytree(stored, beside / run.id, ignore=shutil.ignore_patterns(*UNDER_WAY))
+        shutil.copytree(stored, beside / run.id, ignore=shutil.ignore_patterns(*left_out))
         publish_packed(beside / run.id, final)
 
 

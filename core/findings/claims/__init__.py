@@ -5,6 +5,7 @@ from __future__ import annotations
 from core.findings.claim import PAPERS, Claim
 from core.findings.claims.again.abstracts import CLAIMS as REAL_ABSTRACTS
 from core.findings.claims.again.epochs import CLAIMS as EPOCHS
+from core.findings.claims.again.inserted_names import CLAIMS as INSERTED_NAMES
 from core.findings.claims.again.kinds import CLAIMS as KINDS
 from core.findings.claims.again.public_notes import CLAIMS as PUBLIC_NOTES
 from core.findings.claims.again.public_notes_ratio import CLAIMS as PUBLIC_NOTES_RATIO
@@ -32,7 +33,7 @@ _FILES: tuple[tuple[Claim, ...], ...] = (
     *(HOORY, HOORY_COPIES, REAL_ABSTRACTS),
     *(PRIVAI, PRIVAI_ATTEMPTS),
     *(MIRESHGHALLAH, MIRESHGHALLAH_ENERGIES, MIRESHGHALLAH_SAMPLES, MIRESHGHALLAH_RATIO),
-    *(LEHMAN, LEHMAN_LAYERS, RARELY_NAMED, LEHMAN_GIBBS),
+    *(LEHMAN, LEHMAN_LAYERS, RARELY_NAMED, LEHMAN_GIBBS, INSERTED_NAMES),
     TWELVE,
     *(PUBLIC_NOTES, PUBLIC_NOTES_RATIO),
 )
