@@ -18,7 +18,7 @@ from distributed import Future
 
 from core.jobs.by_store.mirror import Mirror, bring, check_for_store
 from core.jobs.connection import Connection, EngineFailed, server_scheduler
-from core.jobs.limits import Limits, Refused, Request, User, check, notes_read
+from core.jobs.limits import Limits, Refused, Request, User, check
 from core.jobs.outcome import outcome
 from core.jobs.queues.own import Ticket
 from core.jobs.queues.rights import QueueRights
@@ -240,14 +240,13 @@ class Engine(QueueRights):
 
     def _submit(self, work: Work, spec: RunSpec, user: User | None) -> Job:
         self._find(work)  # reads the run's files, which are remembered, before others wait for this
-        notes = notes_read(spec, self.workspace.corpus_folder(spec.corpus))
+        request = Request.of(spec, self.workspace.corpus_folder(spec.corpus), full_audit=work.is_audit)
         with self._lock:
             job = self._find(work)
             if job is not None and job.state in ("queued", "running", "done"):
                 return job
             if self._mirror is not None:
                 check_for_store(spec, is_audit=work.is_audit)
-            request = (Request.full_audit if work.is_audit else Request.run)(spec, notes)
             self._check(request, user)
             self._queue.add(Ticket(work.id, spec, work.queue(spec), None if user is None else user.name))
             self._ended.pop(work.id, None)

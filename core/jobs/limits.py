@@ -195,6 +195,11 @@ class Request:
     size: str
 
     @classmethod
+    def of(cls, spec: RunSpec, cohort: Path | None, *, full_audit: bool) -> Request:
+        """Training or attacking a run on the cohort in this folder, if it is stored."""
+        return (cls.full_audit if full_audit else cls.run)(spec, notes_read(spec, cohort))
+
+    @classmethod
     def run(cls, spec: RunSpec, notes: Notes | None = None) -> Request:
         """Training a run."""
         notes, epochs, masks = notes or expected_notes(spec), spec.training.epochs, spec.training.masks or 1
