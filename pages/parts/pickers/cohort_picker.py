@@ -189,14 +189,14 @@ def presets_first(specs: Iterable[CorpusSpec]) -> list[CorpusSpec]:
 
 def too_large_to_build(spec: CorpusSpec) -> bool:
     """Whether building this cohort here would keep the page waiting; one that is stored is only read."""
-    large = spec.imported is None and _notes(spec) > LIVE_NOTES
+    large = spec.imported is None and _to_build(spec) > LIVE_NOTES
     return large and owner.workspace().corpus_folder(spec) is None
 
 
 def show_command(spec: CorpusSpec) -> None:
     """Say that this cohort must be built from the command line, and with which command."""
     st.info(
-        f"About {_notes(spec):,} notes are too many to build on this page (the limit is {LIVE_NOTES:,}).",
+        f"About {_to_build(spec):,} notes are too many to build on this page (the limit is {LIVE_NOTES:,}).",
         icon=":material/terminal:",
     )
     preset = next((name for name, known in CORPUS_PRESETS.items() if known == spec), None)
@@ -208,4 +208,10 @@ def show_command(spec: CorpusSpec) -> None:
 
 
 def _notes(spec: CorpusSpec) -> int:
-    return round((spec.patients + spec.population) * spec.notes_per_patient + spec.canary_notes())
+    """About how many notes patients have."""
+    return round((spec.patients + spec.population) * spec.notes_per_patient)
+
+
+def _to_build(spec: CorpusSpec) -> int:
+    """About how many notes a cohort has with those of its canaries."""
+    return round(_notes(spec) + spec.canary_notes())
