@@ -165,7 +165,7 @@ def load(spec: ModelSpec) -> LanguageModel:
 
     Raises:
         ModelNotFound: when files are missing or damaged.
-        ValueError: when the model is of another kind than requested.
+        ValueError: when the model is of another kind than requested, or is that of a run.
     """
     if spec.shipped:
         folder = shipped_folder(spec)
@@ -176,12 +176,23 @@ def load(spec: ModelSpec) -> LanguageModel:
             )
         lm = load_folder(folder)
     elif Path(spec.base).is_dir():
+        _refuse_trained(Path(spec.base))
         lm = load_folder(Path(spec.base))
     else:
         lm = _load_hub(spec.base)
     if lm.kind != spec.kind:
         raise ValueError(f"{spec.base} holds a {lm.kind} model, not a {spec.kind} model: choose the kind {lm.kind}")
     return lm
+
+
+def _refuse_trained(folder: Path) -> None:
+    """Raise ValueError for the model of a run of this program: it has read notes, so it is no public base."""
+    for place in (folder.resolve(), folder.resolve().parent):
+        if (place / "spec.json").is_file():
+            raise ValueError(
+                f"{folder} is the model of the run in {place}, which was trained on notes. A base model must have read "
+                "none of a hospital's notes, or no ε of a model made from it would hold: choose a public one."
+            )
 
 
 def load_folder(path: Path | str) -> LanguageModel:

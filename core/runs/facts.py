@@ -47,6 +47,11 @@ RESTS_ON_A_KEY = (
     "The guarantee holds against everyone who did not read the key of the noise during training. The key was 128 "
     "random bits, and it was destroyed when training ended."
 )
+HASHED = (
+    "The ids of the cohort and of the run are computed from the notes themselves, and the settings hold how many notes "
+    "a patient has on average and what share of them names somebody. ε does not cover these: who knows all other notes "
+    "can check by an id whether one more was among them. Leave them out of what you hand on."
+)
 FLOATING_POINT = (
     "The noise consists of ordinary floating-point numbers: an attack on their rounding (Mironov 2012) is not "
     "prevented."
@@ -100,16 +105,26 @@ def run_facts(
         promise=promise_sentence(spec, mechanism, choice),
         guarantee=None if mechanism is None else guarantee(mechanism, choice),
         hipaa=tuple(hipaa_rows(metrics)),
-        limits=limits(mechanism),
+        limits=limits(mechanism, spec),
     )
 
 
-def limits(mechanism: Mechanism | None) -> tuple[str, ...]:
+def limits(mechanism: Mechanism | None, spec: RunSpec) -> tuple[str, ...]:
     """What the audit and the guarantee do not cover; for a private run also what its guarantee depends on."""
     if mechanism is None:
         return LIMITS
     rests_on = RESTS_ON_A_KEY if mechanism.noise_source == "secret" else FOLLOWS_FROM_A_SEED
-    return (LIMITS[0], SPEAKS_OF[mechanism.unit], LIMITS[1], rests_on, FLOATING_POINT, *LIMITS[2:])
+    covered = LIMITS[0], SPEAKS_OF[mechanism.unit], LIMITS[1], *beside_the_guarantee(spec)
+    return (*covered, rests_on, FLOATING_POINT, *LIMITS[2:])
+
+
+def beside_the_guarantee(spec: RunSpec) -> tuple[str, ...]:
+    """What a private run's guarantee assumes of its base model, and what imported notes reveal beside the model."""
+    assumed = (
+        f"The guarantee assumes that the base model, {spec.model.base}, read none of these notes. The program cannot "
+        "check that."
+    )
+    return (*(() if spec.model.shipped else (assumed,)), *(() if spec.corpus.imported is None else (HASHED,)))
 
 
 def training_sentence(spec: RunSpec) -> str:

@@ -153,6 +153,18 @@ def test_another_kind_than_asked_for_is_said(models, tmp_path):
         load_folder(tmp_path)
 
 
+def test_the_model_of_a_run_is_no_public_base(gpt2, tmp_path):
+    """It has read notes, so an ε of what is trained from it would not cover them."""
+    run = tmp_path / "gpt2-0123456789ab"
+    (run / "model").mkdir(parents=True)
+    gpt2.save(run / "model")
+    assert load(ModelSpec(kind="gpt2", base=str(run / "model"))).kind == "gpt2"
+    (run / "spec.json").write_text("{}")
+    with pytest.raises(ValueError, match="A base model must have read none of a hospital's notes"):
+        load(ModelSpec(kind="gpt2", base=str(run / "model")))
+    assert load_folder(run / "model").kind == "gpt2", "the run itself is read"
+
+
 def test_a_hub_name_without_a_hub_says_what_was_looked_for(monkeypatch, tmp_path):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(ModelNotFound) as error:

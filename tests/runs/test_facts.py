@@ -12,7 +12,8 @@ from core.evaluation.registry import on_card
 from core.runs.card import write_card
 from core.runs.facts import SPEAKS_OF, hipaa_rows, run_facts
 from core.runs.store import DEMO, Workspace
-from core.spec import DefenceSpec
+from core.spec import CorpusSpec, DefenceSpec, ModelSpec, RunSpec
+from core.training.accounting.mechanism import Mechanism
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +75,26 @@ def test_a_public_seed_is_no_promise_and_a_secret_key_is_one(workspace, smoke_sp
     assert again in told["public"] and again not in told["secret"] + told["plain"]
     assert "destroyed when training ended" in told["secret"] and "destroyed" not in told["public"] + told["plain"]
     assert (public.guarantee["noise_source"], secret.guarantee["noise_source"]) == ("public seed", "secret")
+
+
+def test_what_epsilon_assumes_of_the_base_and_what_imported_notes_reveal_beside_it(workspace, smoke_specs):
+    run = workspace.run(smoke_specs["dp"].run_id)
+    other = run.spec.model_copy(update={"model": ModelSpec(base="gpt2"), "corpus": imported(run.spec)})
+
+    def said(spec: RunSpec, mechanism: Mechanism | None) -> str:
+        return " ".join(run_facts(run.id, spec, mechanism, run.metrics).limits)
+
+    shipped, public = said(run.spec, run.privacy), said(other, run.privacy)
+    assumed, hashed = (
+        "assumes that the base model, gpt2, read none",
+        "can check by an id whether one more was among them",
+    )
+    assert assumed in public and hashed in public and "assumes that the base" not in shipped and hashed not in shipped
+    assert not {assumed, hashed} & {part for part in (assumed, hashed) if part in said(other, None)}, "no ε, no limit"
+
+
+def imported(spec: RunSpec) -> CorpusSpec:
+    return spec.corpus.model_copy(update={"imported": "0" * 16})
 
 
 def test_every_shipped_card_of_a_private_run_says_that_its_epsilon_is_not_promised():

@@ -15,7 +15,7 @@ from core.common.formatting import delta_text, promised_text
 from core.common.versions import program_version, versions_text
 from core.evaluation.guarantee.consequences import DRAWN, SHOWN
 from core.evaluation.report.glance import OF_A_KEY, OF_A_SEED, ONE_TRAINING, Subject
-from core.runs.facts import DEDUPLICATED, FLOATING_POINT, LIMITS, SPEAKS_OF, guarantee, neighbours
+from core.runs.facts import DEDUPLICATED, FLOATING_POINT, LIMITS, SPEAKS_OF, beside_the_guarantee, guarantee, neighbours
 from core.training.accounting.mechanism import Mechanism
 from core.training.accounting.tradeoff import dp_ceiling, tradeoff
 
@@ -52,7 +52,8 @@ def label(subject: Subject) -> dict[str, Any]:
         return {"promised": False, "unit": None}
     held, choice = guarantee(mechanism, subject.choice), subject.choice
     chosen = CHOSEN if choice is None else CHOSEN_BUT_ONE
-    not_protected = [SPEAKS_OF[mechanism.unit], MEASURED, BESIDE, chosen, COUNTED, FLOATING_POINT]
+    not_protected = [SPEAKS_OF[mechanism.unit], MEASURED, BESIDE, *beside_the_guarantee(run.spec), chosen, COUNTED]
+    not_protected.append(FLOATING_POINT)
     if run.spec.corpus.deduplicated is not None:
         not_protected.append(DEDUPLICATED)
     return {

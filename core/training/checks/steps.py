@@ -176,9 +176,15 @@ class _Bench:
     # The stages ---------------------------------------------------------------------------------------------------
 
     def coins(self) -> list[Check]:
-        """The sampling, and the largest sample, for the other stages."""
-        found, self._step, self._sample = coin_checks(self._feed, self._units, self._rate, self._steps, self._unit)
-        return found
+        """The sampling, by a seed and by a fresh secret, and the seed's largest sample, for the other stages."""
+        asked = self._units, self._rate, self._steps, self._unit
+        found, self._step, self._sample = coin_checks(self._feed, *asked)
+        fresh = _PartOfFeed(self._lm, self._samples, self._training, SecretKey.fresh())
+        secret, _, _ = coin_checks(fresh, *asked)
+        return [
+            *found,
+            *(replace(one, key=f"secret_{one.key}", claim=f"{one.claim}, from a fresh secret") for one in secret),
+        ]
 
     def alone(self) -> list[Check]:
         """The gradients of some units of the largest sample, by autograd, before any clipper has hooks in the model.

@@ -15,6 +15,11 @@ COVERED = (
     "alone. It does not cover their marks, which were found by comparing the texts with the patients' data."
 )
 
+WOULD_BE_COVERED = (
+    "ε would cover these texts if the noise were secret: with DP-SGD it covers the weights after every step, and a "
+    "text is computed from the weights alone. The noise of this run can be generated again from its seed. ε would not "
+    "cover their marks, which were found by comparing the texts with the patients' data."
+)
 UNJUDGED = "No identifier of the training patients is known, so leaks cannot be marked."
 
 
@@ -39,7 +44,9 @@ def how(samples: Sequence[EpochSample], spec: RunSpec) -> str:
         "what was learned. It is one text an epoch: one text cannot tell a leak from chance, and even if no card is "
         "lit, the model may leak after other prompts. The audit tries 14 prompts, many times each, with a control."
     )
-    return f"{told} {COVERED}" if spec.privacy.private else told
+    if not spec.privacy.private:
+        return told
+    return f"{told} {COVERED if spec.secret_noise else WOULD_BE_COVERED}"
 
 
 def heading(sample: EpochSample) -> str:

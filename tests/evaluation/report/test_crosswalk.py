@@ -169,6 +169,14 @@ def test_a_cell_that_claims_more_than_it_has_is_noticed(made, change, said):
     assert said in problem(cell | change, page)
 
 
+def test_no_promise_covers_what_a_filter_with_known_values_blacks_out(workspace, smoke_specs, made):
+    run = workspace.run(smoke_specs["dp"].run_id)
+    key = ("nist_sp_800_226_hazards", "Synthetic text without a guarantee")
+    behind = build(workspace, [run], now=0.0, decision=FILLED.model_copy(update={"access": "filtered api"}))
+    assert cells(made["dp"])[key]["status"] == "guaranteed" and problems(behind) == {}
+    assert cells(behind)[key]["status"] == "open" and "no ε covers that" in cells(behind)[key]["text"]
+
+
 def test_the_frameworks_are_complete(made):
     found = {one["key"]: [cell["item"] for cell in one["cells"]] for one in made["dp"].facts["crosswalk"]}
     assert len(found["nist_sp_800_226_pyramid"]) == 9 and len(found["nist_sp_800_226_hazards"]) >= 12

@@ -87,7 +87,9 @@ def test_what_is_said_of_the_texts() -> None:
     third = EpochSample(2, 8, "Patient:", "Ada", (leak,))
     assert "in 1 of 2 texts, first at epoch 2" in samples.leaks_sentence([first, second, third])
     private = RunSpec(corpus={}, privacy=PrivacySpec(target_epsilon=8.0))
-    assert samples.COVERED in samples.how([first], private)
+    assert samples.WOULD_BE_COVERED in samples.how([first], private), "its seed is public"
+    secret = RunSpec(corpus={}, privacy=PrivacySpec(target_epsilon=8.0, noise_source="secret"))
+    assert samples.COVERED in samples.how([first], secret)
     plain = RunSpec(corpus={})
     assert "covers" not in samples.how([first], plain)
 

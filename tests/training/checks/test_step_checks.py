@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from core.common.randomness import SecretKey
+from core.common.randomness import KeyedStream, SecretKey
 from core.spec import PrivacySpec, TrainingSpec
 from core.training import batching
 from core.training.checks import steps as step_checks
@@ -42,7 +42,7 @@ def wrong(found: dict[str, Check]) -> set[str]:
 def test_the_engine_passes(kind, unit):
     changes = {"masks": 2, "mask_share": 0.4} if kind == "distilbert" else {}
     found = checked(kind, PrivacySpec(unit=unit, noise_multiplier=0.8), **changes)
-    assert len(found) == (16 if unit == "note" else 15) and not wrong(found), "8 patients: sizes of steps hardly vary"
+    assert len(found) == (20 if unit == "note" else 18) and not wrong(found), "8 patients: sizes of steps hardly vary"
     assert found["largest_move"].value == pytest.approx(1.0, abs=1e-3), "gradients longer than C are cut to C"
     assert 1.0 < found["replaced"].value < 2.0
 
@@ -117,6 +117,12 @@ def noise_by_shard(monkeypatch):
     monkeypatch.setattr(Clipper, "clip", shard)
 
 
+def skewed_secret_coins(monkeypatch):
+    """Coins from a secret come up too seldom; those from a seed are right."""
+    right = KeyedStream.random
+    monkeypatch.setattr(KeyedStream, "random", lambda self, size: np.minimum(1.0, 1.5 * right(self, size)))
+
+
 def small_secret_noise(monkeypatch):
     """Noise from a secret is half as large as that from a seed."""
     right = step_checks.PrivateSteps.gradient
@@ -185,7 +191,7 @@ def shuffled_sample(monkeypatch):
     def fixed(units, lengths, sample_rate, physical_batch, rng):
         class Chosen:
             def random(self, count):
-                return np.where(np.isin(np.arange(count), rng.permutation(count)[:10]), 0.0, 1.0)
+                return np.where(np.argsort(np.argsort(rng.random(count))) < 10, 0.0, 1.0)
 
         return right(units, lengths, sample_rate, physical_batch, Chosen())
 
@@ -197,12 +203,13 @@ BUGS: dict[Callable, set[str]] = {
     tied_norm_twice: {"own_gradient"},
     skipped_clip: {"largest_move", "own_gradient"},
     noise_by_shard: {"noise"},
+    skewed_secret_coins: {"secret_inclusion"},
     small_secret_noise: {"secret_noise", "secret_noise_everywhere"},
     secret_ignores_the_step: {"fresh_noise"},
     reused_noise: {"fresh_noise"},
-    truncated_sample: {"larger_steps"},
+    truncated_sample: {"larger_steps", "secret_larger_steps"},
     truncated_loop: {"whole_sample"},
-    shuffled_sample: {"step_sizes"},
+    shuffled_sample: {"step_sizes", "secret_step_sizes"},
 }
 
 

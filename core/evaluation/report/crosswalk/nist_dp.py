@@ -108,11 +108,7 @@ def hazards(evidence: Evidence) -> Framework:
         Cell(REPEATABLE_NOISE, "recorded" if e.subject.protected else "open", label["noise"], "label-noise")
         if private
         else Cell(REPEATABLE_NOISE, "open", "No noise was added.", "label"),
-        e.guaranteed(
-            "Synthetic text without a guarantee",
-            "The model’s texts are computed from it and the prompt alone, so its guarantee covers them.",
-            "label-epsilon",
-        ),
+        _texts(e),
         Cell("Other releases of the same data", "recorded", e.fact("released"), "fact-released"),
         _tuned(evidence),
         Cell("Quantities treated as public", "argued", COUNTED, "not-protected" if private else ""),
@@ -168,6 +164,25 @@ def _tuned(evidence: Evidence) -> Cell:
         "open",
         "Not covered by the run’s own ε. The recipe was chosen on synthetic hospitals; choosing among runs on "
         "these notes is counted only where the ledger has it as a choice.",
+    )
+
+
+def _texts(evidence: Evidence) -> Cell:
+    """Generated texts; open behind a filter, which may compare them with patients' identifiers."""
+    item = "Synthetic text without a guarantee"
+    found = evidence.guaranteed(
+        item,
+        "The model’s texts are computed from it and the prompt alone, so its guarantee covers them.",
+        "label-epsilon",
+    )
+    if found.status != "guaranteed" or evidence.answer("access") != "filtered api":
+        return found
+    return Cell(
+        item,
+        "open",
+        "The guarantee covers what a filter by patterns lets through, which reads the text alone. What a filter with "
+        "known values blacks out depends on patients’ identifiers, and no ε covers that.",
+        "decision-access",
     )
 
 
