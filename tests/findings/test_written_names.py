@@ -10,8 +10,9 @@ import pytest
 from scipy import stats
 
 from core.findings.claims import chosen
-from core.findings.measures.names import highest_ranked, patients_written
+from core.findings.measures.names import highest_ranked, linked, patients_written
 from core.findings.stored_runs import Missing
+from core.spec import RunSpec
 
 Scores = list[float | None]
 
@@ -80,3 +81,43 @@ def test_the_claims_ask_these_two_figures() -> None:
     (patients,), (ranked,) = (chosen([name])[0].measure(runs) for name in ("L-c18", "L-c19"))  # type: ignore[misc]
     assert (patients.label, patients.value) == ("DistilBERT", pytest.approx(3 / 4))
     assert (ranked.label, ranked.value) == ("DistilBERT", pytest.approx(3 / 4))
+
+
+def pairs(rows: list[tuple[str, int, int, float]]) -> SimpleNamespace:
+    """Runs with one table of texts with a name and a condition: (split, paired, right, chance) of each patient."""
+    table = pd.DataFrame(rows, columns=["split", "paired", "right", "chance"])
+    table.insert(0, "patient_id", [f"P{at}" for at in range(len(rows))])
+    return SimpleNamespace(measured=lambda spec, name: table, run=lambda spec: SimpleNamespace(id="a-run"))
+
+
+def test_a_link_is_what_members_have_more_often_than_others() -> None:
+    """Of 40 texts about members 24 are right, where 10 would be by chance; held-out patients do not count."""
+    rows = [("member", 3, 2, 0.5)] * 8 + [("member", 2, 1, 0.75)] * 8 + [("member", 0, 0, 0.0)] * 4
+    found = linked(pairs([*rows, ("heldout", 50, 50, 1.0)]), None)  # type: ignore[arg-type]
+    assert found.value == pytest.approx((24 - 10) / 40)
+    rng, more, of = np.random.default_rng(0), np.repeat([1.5, 0.25], 8), np.repeat([3, 2], 8)
+    drawn = rng.integers(16, size=(20_000, 16))
+    means = more[drawn].sum(axis=1) / of[drawn].sum(axis=1)
+    assert [found.low, found.high] == pytest.approx(np.quantile(means, [0.025, 0.975]), abs=0.02)
+
+
+def test_without_a_pair_nothing_is_linked() -> None:
+    with pytest.raises(Missing, match="a-run"):
+        linked(pairs([("member", 0, 0, 0.0), ("heldout", 2, 1, 0.5)]), None)  # type: ignore[arg-type]
+
+
+def test_the_claims_of_inserted_names_ask_the_longer_texts() -> None:
+    """The table of the longer texts alone answers."""
+    names = stored([1.0] * 3 + [None], [None] * 4, [2.0]).measured(None, "")
+    asked = names.assign(paired=[2, *[0] * (len(names) - 1)], right=0, chance=0.5)
+
+    def measured(spec: RunSpec, name: str) -> pd.DataFrame:
+        assert spec.corpus.variant == "name-insertion" and name == "written links"
+        return asked
+
+    runs = SimpleNamespace(measured=measured, run=lambda spec: SimpleNamespace(id="a-run"))
+    (patients,), (ranked,) = (chosen([name])[0].measure(runs) for name in ("L-c20", "L-c21"))  # type: ignore[misc]
+    assert patients.value == ranked.value == pytest.approx(3 / 4)
+    asked = asked.assign(split="member", paired=2, right=1)
+    (link,) = chosen(["L-c22"])[0].measure(runs)  # type: ignore[arg-type]
+    assert link.value == pytest.approx((1 - 0.5) / 2)

@@ -21,6 +21,7 @@ from core.findings.from_weights import (
     samples,
     unnamed_others,
     white_box,
+    written_links,
     written_names,
 )
 from core.findings.labelled_abstracts import labelled_abstracts
@@ -60,6 +61,7 @@ MEASUREMENTS: Mapping[str, Measurement] = {
     samples.NAME: Measurement(samples.COLUMNS, samples.samples, 150.0),
     unnamed_others.NAME: Measurement(unnamed_others.COLUMNS, unnamed_others.unnamed_others, 300.0),
     white_box.NAME: Measurement(white_box.COLUMNS, white_box.white_box, 600.0),
+    written_links.NAME: Measurement(written_links.COLUMNS, written_links.written_links, 9_000.0),
     written_names.NAME: Measurement(written_names.COLUMNS, written_names.written_names, 3_000.0),
 }
 

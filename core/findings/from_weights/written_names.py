@@ -30,7 +30,16 @@ NEW_TOKENS = 12  # a full name fits, and the model reads the whole text again fo
 
 
 def written_names(target: Target, report: Report = no_report) -> pd.DataFrame:
-    """The table of `TEXTS` texts, as many after each prompt that asks for a name: the columns are `COLUMNS`.
+    """The table of `TEXTS` texts (`many_texts`): the columns are `COLUMNS`.
+
+    Raises:
+        NotPossible: for a causal model.
+    """
+    return names_table(target, many_texts(target, NEW_TOKENS, report))
+
+
+def many_texts(target: Target, new_tokens: int, report: Report = no_report) -> pd.DataFrame:
+    """`TEXTS` generations of at most `new_tokens` tokens, as many after each prompt that asks for a name.
 
     Raises:
         NotPossible: for a causal model, of which the audit's own texts hold enough names.
@@ -38,9 +47,9 @@ def written_names(target: Target, report: Report = no_report) -> pd.DataFrame:
     if target.lm.causal:
         raise NotPossible("only masked models are asked for 100,000 texts")
     prompts = [prompt for prompt in PROMPTS if prompt.prompt_id in ASKED["full_name"]]
-    settings = {"samples_per_prompt": TEXTS // len(prompts), "new_tokens": NEW_TOKENS}
+    settings = {"samples_per_prompt": TEXTS // len(prompts), "new_tokens": new_tokens}
     audit = target.spec.audit.model_copy(update=settings)
-    return names_table(target, generate(target.lm, audit, prompts=prompts, on_progress=report))
+    return generate(target.lm, audit, prompts=prompts, on_progress=report)
 
 
 def names_table(target: Target, texts: pd.DataFrame) -> pd.DataFrame:

@@ -10,9 +10,10 @@ from core.attacks.probes.table import TARGET
 from core.evaluation.probes.figures import share_of_names
 from core.evaluation.probes.tables import SPLITS, TOP_NAMES
 from core.evaluation.stats import intervals
-from core.evaluation.stats.bootstrap import Interval, patient_bootstrap, weighted_auc
+from core.evaluation.stats.bootstrap import Interval, patient_bootstrap, weighted_auc, weighted_share
 from core.evaluation.stats.boundary_intervals import auc_interval
 from core.findings.from_weights.name_layers import NAME as LAYERS
+from core.findings.from_weights.written_links import NAME as LINKS
 from core.findings.from_weights.written_names import NAME as WRITTEN
 from core.findings.stored_runs import Missing, StoredRuns
 from core.spec import RunSpec
@@ -42,12 +43,12 @@ def _rows(runs: StoredRuns, spec: RunSpec, probe: str, layer: int) -> pd.DataFra
     return rows[chosen].astype({"score": float}).sort_values("patient_id", ignore_index=True)
 
 
-def patients_written(runs: StoredRuns, spec: RunSpec) -> Interval:
-    """Share of members with their full name in at least one text − of held-out patients.
+def patients_written(runs: StoredRuns, spec: RunSpec, table: str = WRITTEN) -> Interval:
+    """Share of members with their full name in at least one text of `table` − of held-out patients.
 
     Patients are independent trials: Newcombe's interval from those of Wilson.
     """
-    rows = runs.measured(spec, WRITTEN)
+    rows = runs.measured(spec, table)
     return intervals.difference(*(_share_written(rows[rows["split"] == split]) for split in SPLITS))
 
 
@@ -56,7 +57,7 @@ def _share_written(rows: pd.DataFrame) -> Interval:
     return Interval(count / len(rows), *intervals.proportion_interval(count, len(rows)))
 
 
-def highest_ranked(runs: StoredRuns, spec: RunSpec) -> Interval:
+def highest_ranked(runs: StoredRuns, spec: RunSpec, table: str = WRITTEN) -> Interval:
     """A@100 of members − of held-out patients at equal pools (`share_of_names`); of all names if fewer were written.
 
     The two shares are combined as independent.
@@ -64,10 +65,25 @@ def highest_ranked(runs: StoredRuns, spec: RunSpec) -> Interval:
     Raises:
         Missing: No text holds a name, so none is ranked.
     """
-    rows = runs.measured(spec, WRITTEN)
+    rows = runs.measured(spec, table)
     pool = {split: int((rows["split"] == split).sum()) for split in SPLITS}
     written = rows[rows["texts"] > 0]
     if written.empty:
         raise Missing(f"the texts of {runs.run(spec).id} hold no name")
     k = min(TOP_NAMES, len(written))
     return intervals.difference(*(share_of_names(written, split, pool, k) for split in SPLITS))
+
+
+def linked(runs: StoredRuns, spec: RunSpec) -> Interval:
+    """Share of texts with a member's name and a condition that the member has − that other members have.
+
+    Members are resampled, each with all texts that pair the name with a condition.
+
+    Raises:
+        Missing: No text pairs a member with a condition.
+    """
+    rows = runs.measured(spec, LINKS)
+    rows = rows[(rows["split"] == "member") & (rows["paired"] > 0)]
+    if rows.empty:
+        raise Missing(f"no text of {runs.run(spec).id} pairs a member's name with a condition")
+    return patient_bootstrap(weighted_share(rows["right"] - rows["chance"], rows["paired"]), rows["patient_id"])
