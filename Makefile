@@ -1,7 +1,7 @@
 # make run       serve the app on http://localhost:8501, for this computer only (another port: make run PORT=8600)
 # make class     serve it to everybody on this network
 # make check     lint and the quick tests: run it while you work
-# make test      lint and every test, in two processes (another number: make test WORKERS=4)
+# make test      lint and every test, in three processes (another number: make test WORKERS=4)
 # make lint      the linter, the formatter and the type checker
 # make style     the linter and the formatter
 # make coverage  every test, and the share of core/ and pages/ that the tests run
@@ -19,7 +19,8 @@ ADDRESS := localhost
 HERE = localhost
 WHO = this computer alone; make class opens it to the network
 PYTHON ?= python3
-WORKERS ?= 2
+# One more than two slow cores have: some tests wait for a browser or for another process.
+WORKERS ?= 3
 VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip install --disable-pip-version-check --progress-bar off

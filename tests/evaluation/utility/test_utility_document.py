@@ -111,7 +111,8 @@ def test_the_shuffled_facts_that_can_be_dealt_again_are_those_of_the_document(wo
         fits, shuffled = rows["facts_fit", "run"], rows["facts_fit_shuffled", "run"]
         stored = run.metrics[run.metrics["metric"] == "facts_fit_shuffled"].set_index("arm").loc["run", "value"]
         newer = table_version(run.folder / "tables", "metrics") >= 5  # dealt without repeats when it was made
-        assert shuffled.value == stored if newer else shuffled.value < stored
+        same = shuffled.value == pytest.approx(stored, rel=1e-12)  # another processor sums in another order
+        assert same if newer else not same and shuffled.value < stored
         above[run.id] = (spec.privacy.target_epsilon or math.inf, fits.low > shuffled.high)
         if run.id in ("gpt2-0a31e8681aba", "gpt2-1ea4fd58ffd0"):  # ε = 8 and without privacy, seed 0
             assert f"{number(shuffled.value)} instead of {number(stored)}" in text
