@@ -49,8 +49,8 @@ RESTS_ON_A_KEY = (
 )
 HASHED = (
     "The ids of the cohort and of the run are computed from the notes themselves, and the settings hold how many notes "
-    "a patient has on average and what share of them names somebody. ε does not cover these: who knows all other notes "
-    "can check by an id whether one more was among them. Leave them out of what you hand on."
+    "a patient has on average and what share of them contains a name. ε does not cover these: anyone who knows all "
+    "other notes can check by an id whether one more was among them. Leave them out of what you hand on."
 )
 FLOATING_POINT = (
     "The noise consists of ordinary floating-point numbers: an attack on their rounding (Mironov 2012) is not "

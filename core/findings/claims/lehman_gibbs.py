@@ -26,7 +26,7 @@ _INSERTED_NEEDS = (Need(_INSERTED, measured=(LINKS,)),)
 _INSERTED_TEXTS = (
     "Each note begins with its patient's name, as in the paper's variant. 100,000 texts of 24 tokens after eight "
     "prompts that ask for a name instead of 500,000 of 100 tokens, and full names found by shape instead of a tagger. "
-    "Held-out patients, whose notes begin with their names, too, as control, which the paper lacks."
+    "Held-out patients, with their names before their notes too, are the control, which the paper lacks."
 )
 
 

@@ -54,7 +54,7 @@ JOIN ({_CODED}) c ON c.patient_id = n.patient_id AND c.code = w.code WHERE n.spa
 class DiseaseProfiles:
     """The patients of one cohort: `patients` and `notes` are its Parquet files, possibly with `diagnoses` beside them.
 
-    Threads may share it: every query has a cursor of its own.
+    Threads may share it: every query has its own cursor.
     """
 
     patients: Path

@@ -27,7 +27,7 @@ def instructs(engine: Engine) -> bool:
 
 
 def manages() -> bool:
-    """Whether the session is the instructor's in a class; nobody's outside one."""
+    """Whether the session is the instructor's in a class. Outside a class there is none."""
     limits = Limits.of()
     return limits.in_class and limits.instructs(user())
 

@@ -95,7 +95,7 @@ class Classroom:
     def open(self, *, in_any_case: bool = False) -> tuple[str, str]:
         """Open an empty room. Returns its code, and the host's key, which allows resetting it.
 
-        Of too many rooms the ones that were unused for longest are removed. A room in use is removed only for somebody
+        Of too many rooms the ones that were unused for longest are removed. A room in use is removed only for those
         who may open one `in_any_case`; for others RoomsFull is raised.
         """
         room, key = _Room(), _draw(12)
