@@ -52,6 +52,10 @@ HASHED = (
     "a patient has on average and what share of them contains a name. ε does not cover these: anyone who knows all "
     "other notes can check by an id whether one more was among them. Leave them out of what you hand on."
 )
+SPLIT_GIVEN = (
+    "The file of notes said which patients are members. An attack's success against held-out patients shows a leak "
+    "only if chance decided that: members of another ward, hospital or year can be told apart without any leak."
+)
 FLOATING_POINT = (
     "The noise consists of ordinary floating-point numbers: an attack on their rounding (Mironov 2012) is not "
     "prevented."
@@ -111,10 +115,11 @@ def run_facts(
 
 def limits(mechanism: Mechanism | None, spec: RunSpec) -> tuple[str, ...]:
     """What the audit and the guarantee do not cover; for a private run also what its guarantee depends on."""
+    proves = (LIMITS[0],) if spec.corpus.split is None else (LIMITS[0], SPLIT_GIVEN)
     if mechanism is None:
-        return LIMITS
+        return (*proves, *LIMITS[1:])
     rests_on = RESTS_ON_A_KEY if mechanism.noise_source == "secret" else FOLLOWS_FROM_A_SEED
-    covered = LIMITS[0], SPEAKS_OF[mechanism.unit], LIMITS[1], *beside_the_guarantee(spec)
+    covered = *proves, SPEAKS_OF[mechanism.unit], LIMITS[1], *beside_the_guarantee(spec)
     return (*covered, rests_on, FLOATING_POINT, *LIMITS[2:])
 
 

@@ -110,6 +110,9 @@ class CorpusSpec(Spec):
     detector: str | None = Field(
         None, description="which detector searched imported notes for identifiers; none: the shapes, version 1"
     )
+    split: Literal["given"] | None = Field(
+        None, description="given: the file of imported notes said who is a member; none: chance decided"
+    )
     random_canaries: int | None = Field(
         None, ge=1, le=5_000, description="further canaries of random words, each inserted once by a fair coin; or none"
     )
@@ -122,6 +125,7 @@ class CorpusSpec(Spec):
         "deduplicated",
         "identifiers",
         "detector",
+        "split",
         "random_canaries",
         "canary_copies",
     )

@@ -10,7 +10,7 @@ import pytest
 
 from core.evaluation.registry import on_card
 from core.runs.card import write_card
-from core.runs.facts import SPEAKS_OF, hipaa_rows, run_facts
+from core.runs.facts import SPEAKS_OF, hipaa_rows, limits, run_facts
 from core.runs.store import DEMO, Workspace
 from core.spec import CorpusSpec, DefenceSpec, ModelSpec, RunSpec
 from core.training.accounting.mechanism import Mechanism
@@ -121,6 +121,10 @@ def test_a_promise_about_brought_notes_speaks_of_those_that_were_left(workspace,
     theirs = run_facts("x", run.spec.model_copy(update={"corpus": brought}), run.privacy, run.metrics)
     assert "the notes that were left after copies had been removed" in theirs.promise
     assert "70 %" not in theirs.training, "they may have splits of their own"
+    assert not any("which patients are members" in one for one in theirs.limits)
+    given = run.spec.model_copy(update={"corpus": brought.model_copy(update={"split": "given"})})
+    for mechanism in (run.privacy, None):
+        assert sum("said which patients are members" in one for one in limits(mechanism, given)) == 1
     told = run_facts("x", run.spec, run.privacy, run.metrics)
     assert "copies" not in told.promise and "70 % of them members" in told.training
 

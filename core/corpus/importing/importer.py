@@ -35,6 +35,11 @@ COPIES_SHARE = 0.05  # inserted canaries are at most this share of the training 
 MEAN_COPIES = 15 / 8  # mean copies of a canary: 1, 2, 4 or 8, inserted with probability ½
 MOST_CANARIES = 48
 
+SPLIT_GIVEN = (
+    "Your file says who is a member. If chance did not decide that, attacks may tell the groups apart by what else "
+    "differs between them, such as their ward or year: that is no leak."
+)
+
 STAGES = {  # stages reported to on_progress, in this order, with about their share of the time
     "reading": 0.04,
     "looking for copies": 0.09,
@@ -149,6 +154,8 @@ def import_notes(
     raw.remove()
     shaped.remove()
     described = _described(notes, patients, marked.named, canaries, seed, deduplicate)
+    if _split_is_given(notes):
+        described = described.model_copy(update={"split": "given"})
     if loaded.source == "table":
         described = described.model_copy(update={"identifiers": "table"})
     if finder.name != SHAPES:
@@ -173,7 +180,7 @@ def import_notes(
         records=loaded.source,
         without_record=int((~patients["patient_id"].isin(set(records["patient_id"]))).sum()),
         without_identifier=len(patients) - identifiable(patients),
-        remarks=loaded.remarks,
+        remarks=(*loaded.remarks, SPLIT_GIVEN) if described.split == "given" else loaded.remarks,
         detector=finder.name,
         detector_lacks=finder.lacks,
         **counts,
@@ -210,10 +217,15 @@ def split_patients(patients: list[str], *, population: float, seed: int) -> dict
     return dict(zip(order, labels, strict=True))
 
 
+def _split_is_given(notes: pd.DataFrame) -> bool:
+    """True if the file says for every note which split its patient belongs to."""
+    return bool((notes["split"] != "").all())
+
+
 def _patients(path: Path, notes: pd.DataFrame, records: pd.DataFrame, population: float, seed: int) -> pd.DataFrame:
     """The patients table: everybody with a note, in the order of their first note, with their record if any."""
     who = notes["patient_id"].drop_duplicates()
-    if (notes["split"] != "").all():
+    if _split_is_given(notes):
         splits = dict(zip(notes["patient_id"], notes["split"], strict=True))
     else:
         splits = split_patients(who.tolist(), population=population, seed=seed)

@@ -7,7 +7,8 @@ require independent trials; within one run independence is an assumption.
 
 The protected unit decides what a trial proves. All copies of a canary belong to one invented patient, and a whole
 canary patient is one patient, too. If a *patient* is protected, a canary is one unit. If a *note* is protected, a
-canary planted k times is k units and proves something about k·ε only; the same holds for all notes of a patient. See
+canary planted k times is k units and proves something about k·ε only; the same holds for all notes of a patient. Patients are
+split in fixed shares, so a member stands for another patient who is out: twice as many units. See
 docs/methods/guarantee.md, "Audits of ε".
 """
 
@@ -28,6 +29,7 @@ CONFIDENCE = 0.95
 GUESS_IN = 0.05  # guess "planted" when the canary ranks among the likeliest 5 % of its reference space
 WEAK_GUESS_IN = 0.5  # …or in the likelier half, which is the better guess where a model shows little
 SURE = 0.1  # of the canaries of random words: those with the best ranks are guessed "planted", the others not guessed
+EXCHANGE = 2  # one patient for another: units that change, in units of one patient added or removed
 MANY = 100  # canaries of random words, from which on they are the audit fixed beforehand
 ONE_RUN, COUNTS = "one run", "counts"
 BY_CURVE = "one run, by its curve"  # the audit fixed beforehand again, under the run's own trade-off curve
@@ -235,7 +237,11 @@ def surest(canaries: pd.DataFrame, share: float = SURE) -> np.ndarray:
 
 
 def _patient_looks(scores: pd.DataFrame, unit: Unit, seed: int) -> list[_Look]:
-    """One look per attack in the scores table: patients by their mean score, threshold from the other half."""
+    """One look per attack in the scores table: patients by their mean score, threshold from the other half.
+
+    As many patients are members in every split, so with one patient in, another one is out: an exchange, which removes
+    one and adds one. This holds among the patients with few notes, too, given where all others are.
+    """
     judged = scores[scores["split"].isin(["member", "heldout"])]
     looks = []
     for attack, rows in judged.groupby("attack", sort=True):
@@ -249,7 +255,7 @@ def _patient_looks(scores: pd.DataFrame, unit: Unit, seed: int) -> list[_Look]:
         counts = split_half_counts(patients["score"].to_numpy(), patients["member"].to_numpy(dtype=bool), seed)
         if counts is not None:
             at_most = f", up to {group} notes each" if group > 1 else ""
-            looks.append(_Look(f"patients by “{attack}”{at_most}", COUNTS, counts, group))
+            looks.append(_Look(f"patients by “{attack}”{at_most}", COUNTS, counts, EXCHANGE * group))
     return looks
 
 

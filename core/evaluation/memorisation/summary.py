@@ -73,12 +73,15 @@ NO_SCORES = SCHEMAS["scores"].empty_table().to_pandas()
 def bounds_of(run: Run, scores: pd.DataFrame | None = None, people: pd.DataFrame | None = None) -> pd.DataFrame:
     """What the run's canaries and membership scores (by default its quick audit's) prove about its ε.
 
-    Of a run with figures only, which has no scores, the canaries alone count. `people` is a full audit's table
-    `canary_patients`; the quick audit does not rank them. δ is that of the promise, which is larger than that of
-    training if the run has a vocabulary from its notes (Hoory 2021, §3.2).
+    The canaries alone count for a run with figures only, which has no scores, and for notes whose split was given:
+    chance did not decide who is a member, so differences between patients would pass for a leak. `people` is a full
+    audit's table `canary_patients`; the quick audit does not rank them. δ is that of the promise, which is larger than
+    that of training if the run has a vocabulary from its notes (Hoory 2021, §3.2).
     """
     mechanism, canaries = run.privacy, run.table("canaries")
-    if scores is None:
+    if run.spec.corpus.split is not None:
+        scores = NO_SCORES
+    elif scores is None:
         scores = NO_SCORES if run.figures_only else run.table("scores")
     found = audit_guarantee(
         canaries if people is None else with_patients(canaries, people),
@@ -108,5 +111,5 @@ MEMORISATION: tuple[Summary, ...] = (
     Summary("memorised", MEMORISED_COLUMNS, ("prefixes",), _memorised, version=2),
     Summary("memorisation_predictors", PREDICTOR_COLUMNS, ("note_features",), _predictors, version=2),
     Summary("risk", RISK_COLUMNS, (), _risk, from_metrics=True, version=4),
-    Summary("bounds", BOUND_COLUMNS, (), _bounds, version=3),
+    Summary("bounds", BOUND_COLUMNS, (), _bounds, version=4),
 )

@@ -146,10 +146,15 @@ def describe(spec: CorpusSpec) -> str:
         deduplicated = (
             "" if spec.deduplicated is None else " Copies were removed, so ε covers only the remaining notes."
         )
+        given = (
+            ""
+            if spec.split is None
+            else " Your file says who is a member: attacks may tell the groups apart by what else differs between them."
+        )
         return (
             f"Your notes: {spec.patients:,} patients, members or held out, and {spec.population:,} population "
             f"patients; about {_notes(spec):,} notes, of which {percent(spec.naming_rate)} name someone; "
-            f"{spec.canaries:,} canary sentences.{deduplicated}"
+            f"{spec.canaries:,} canary sentences.{deduplicated}{given}"
         )
     kind = "short notes" if spec.note_length == "brief" else "notes"
     copies = f" of up to {spec.canary_copies} copies" if spec.canaries and spec.canary_copies is not None else ""

@@ -63,6 +63,19 @@ def test_the_notes_are_those_of_the_file_split_by_patient(notes_file):
     assert counts == {"member": round(0.7 * 32), "heldout": 32 - round(0.7 * 32)}
 
 
+def test_a_split_of_the_file_is_used_and_remembered(tmp_path):
+    columns = ["note_id", "patient_id", "text"]
+    every = ["member", "heldout", "population", "heldout"]
+    splits = {who: every[place % 4] for place, who in enumerate(OWN["patient_id"].unique())}
+    OWN[columns].assign(split=OWN["patient_id"].map(splits)).to_csv(tmp_path / "given.csv", index=False)
+    OWN[columns].to_csv(tmp_path / "chance.csv", index=False)
+    given, chance = (seen_in(tmp_path / f"{name}.csv", canaries=0) for name in ("given", "chance"))
+    assert given.spec.split == "given" and chance.spec.split is None
+    assert given.members == sum(split == "member" for split in splits.values())
+    (told,) = [remark for remark in given.remarks if "who is a member" in remark]
+    assert "chance" in told and told not in chance.remarks
+
+
 def test_with_a_table_of_identifiers_the_places_are_the_hospitals_own(notes_file, identifiers):
     """The synthetic hospital knows exactly where it wrote whose identifiers: the import must find the same places."""
     corpus = read_notes(notes_file, identifiers=identifiers, canaries=0)

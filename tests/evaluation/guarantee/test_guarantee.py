@@ -32,7 +32,7 @@ from core.evaluation.guarantee.epsilon_bounds import (
 )
 from core.evaluation.memorisation.summary import bounds_of
 from core.models.word_noise import WordNoise
-from core.spec import CorpusSpec, VocabularySpec
+from core.spec import CorpusSpec, PrivacySpec, RunSpec, VocabularySpec
 from core.training.accounting.mechanism import Mechanism
 from core.training.sampling import Units
 
@@ -105,7 +105,7 @@ def test_further_looks_share_their_error_and_no_bound_exceeds_its_ceiling(unit):
 
 def test_a_sentence_rests_on_the_audit_fixed_beforehand_unless_another_is_an_alarm():
     """The highest of all rows would be the better of two claims of 95 %."""
-    scores = patients(np.random.default_rng(1), 3.0)
+    scores = patients(np.random.default_rng(1), 3.0, count=800)
     found = audit_guarantee(perfect(12), scores, unit="patient", delta=0.0, promised=math.inf)
     assert further(found)["epsilon"].max() > headline(found)["epsilon"], "a case where the two differ"
     assert headline_bound(found)["audit"] == headline(found)["audit"]
@@ -132,8 +132,45 @@ def test_a_patient_with_several_notes_counts_as_that_many_where_notes_are_protec
     scores = patients(rng, 4.0, notes=3)
     by_note = audit_guarantee(perfect(0), scores, unit="note", delta=0.0, promised=math.inf).iloc[0]
     by_patient = audit_guarantee(perfect(0), scores, unit="patient", delta=0.0, promised=math.inf).iloc[0]
-    assert by_note["group"] == 3 and by_patient["group"] == 1
+    assert by_note["group"] == 2 * 3 and by_patient["group"] == 2, "one patient for another"
     assert by_note["epsilon"] == pytest.approx(by_patient["epsilon"] / 3, abs=1e-6) and by_note["epsilon"] > 0
+
+
+def test_fixed_shares_make_a_patient_a_swap_which_may_show_twice_epsilon():
+    """Of each pair one patient is in. Both bits are released by randomised response with ε = 1, the guess reads both:
+    it is right or wrong as 2ε allows, which is no proof of more than ε."""
+    rng, pairs, epsilon = np.random.default_rng(4), 4_000, 1.0
+    first = rng.random(pairs) < 0.5
+    member = np.stack([first, ~first], axis=1)
+    bits = member ^ (rng.random((pairs, 2)) > 1 / (1 + math.exp(-epsilon)))
+    frame = pd.DataFrame(
+        {
+            "attack": "loss",
+            "patient_id": [f"P{who}" for who in range(2 * pairs)],
+            "note_id": [f"N{who}" for who in range(2 * pairs)],
+            "member": member.ravel(),
+            "split": np.where(member.ravel(), "member", "heldout"),
+            "score": (bits.astype(float) - bits[:, ::-1]).ravel(),
+        }
+    )
+    found = audit_guarantee(perfect(0), frame, unit="patient", delta=0.0, promised=epsilon).iloc[0]
+    counts = {name: int(found[name]) for name in ("tp", "fn", "fp", "tn")}
+    assert epsilon_lower_bound(**counts) > 1.3 * epsilon, "as if a patient were added or removed alone"
+    assert 0.6 * epsilon < found["epsilon"] <= epsilon and not found["alarm"]
+
+
+def test_who_is_a_member_proves_something_only_where_chance_decided():
+    """Two wards that differ are no leak: without a random split only the canaries' coins prove anything."""
+    scores, table = patients(np.random.default_rng(5), 4.0), perfect(48)
+    tables = {"canaries": table, "scores": scores}
+
+    def run(split: str | None) -> SimpleNamespace:
+        spec = RunSpec(corpus=CorpusSpec(imported="0" * 16, split=split))
+        return SimpleNamespace(spec=spec, privacy=None, figures_only=False, table=tables.get)
+
+    assert bounds_of(run(None))["audit"].str.startswith("patients").sum() == 1
+    for found in (bounds_of(run("given")), bounds_of(run("given"), scores)):
+        assert len(found) and not found["audit"].str.startswith("patients").any()
 
 
 def test_bounds_are_held_at_the_delta_of_the_promise():
@@ -142,7 +179,7 @@ def test_bounds_are_held_at_the_delta_of_the_promise():
     alone = Mechanism(unit="note", noise_multiplier=1.0, sample_rate=0.1, steps=1, delta=1e-3, max_grad_norm=1.0)
     both, table = alone.with_vocabulary(words), perfect(48)
     tables = {"canaries": table, "scores": NO_SCORES}
-    spec = SimpleNamespace(privacy=SimpleNamespace(unit="note", delta=1e-3), audit=SimpleNamespace(seed=0))
+    spec = RunSpec(privacy=PrivacySpec(target_epsilon=1.0, delta=1e-3))
     found = bounds_of(SimpleNamespace(privacy=both, spec=spec, table=tables.get, figures_only=False))
     wanted = audit_guarantee(table, NO_SCORES, unit="note", delta=both.delta, promised=both.epsilon())
     assert both.delta == pytest.approx(0.041) and found["epsilon"].tolist() == wanted["epsilon"].tolist()
