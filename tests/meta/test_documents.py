@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from docs._site import command_line
 from docs._site.hooks import MERMAID, PICTURES, picture
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,6 +58,13 @@ def test_every_picture_is_drawn_from_what_the_documents_say() -> None:
     sources = [block[1] for file in SITE for block in MERMAID.finditer(file.read_text(encoding="utf-8"))]
     assert sources and {picture(source) for source in sources} == set(PICTURES.glob("*.svg"))
     assert picture("flowchart LR\n") != picture("flowchart TB\n")
+
+
+def test_the_page_of_commands_says_what_help_says() -> None:
+    """Written by `python -m docs._site.command_line`."""
+    text = command_line.PAGE.read_text(encoding="utf-8")
+    assert text == command_line.document()
+    assert "## store prune\n" in text and "| `--vocabulary-epsilon TEXT` |" in text and "| `RUN` | needed |" in text
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
