@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.evaluation.wording import percent
+from core.evaluation.wording import NBSP, percent
 from pages.parts.session import resources
 
 # Okabe and Ito 2008, "Color universal design": colours that colour-blind readers can distinguish.
@@ -38,6 +38,9 @@ MODEL_COLOURS: dict[str, str] = {
 }
 
 CONFIG = {"displaylogo": False, "displayModeBar": False, "scrollZoom": False}
+_TICKS = (*map(str, range(101)), *(f"{ten / 10:g}" for ten in range(1, 100)), "0.01", "0.02", "0.05", "0.001")
+# Plotly writes 50%, everything else here 50 %.
+PERCENT_TICKS = {f"{sign}{one}%": f"{sign}{one}{NBSP}%" for one in _TICKS for sign in ("", "−")}
 TEXT_SIZE = 16  # pixels
 LARGE_TEXT_SIZE = 22  # when the page is presented (the switch is in `shell.page`)
 
@@ -147,4 +150,7 @@ def dressed(figure: go.Figure, *, large: bool = False) -> go.Figure:
     figure.update_layout(font={"size": size}, hoverlabel={"font": {"size": size}}, legend={"font": {"size": size - 2}})
     figure.update_xaxes(title_font={"size": size}, tickfont={"size": size - 1})
     figure.update_yaxes(title_font={"size": size}, tickfont={"size": size - 1})
+    for axis in (*figure.select_xaxes(), *figure.select_yaxes()):
+        if (axis.tickformat or "").endswith("%"):
+            axis.labelalias = PERCENT_TICKS
     return figure

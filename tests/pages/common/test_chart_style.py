@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 import pytest
 import streamlit as st
 
+from core.evaluation.wording import percent
 from pages.parts.common import chart_style
 from pages.parts.session import resources
 from pages.parts.tradeoff.charts import legend_html
@@ -65,3 +66,12 @@ def test_sessions_that_draw_a_kept_figure_at_once_do_not_change_it() -> None:
 def test_a_page_shows_the_same_figures_when_they_are_kept(page, data) -> None:
     first, second = (visit(page).get("plotly_chart") for _ in range(2))
     assert [one.proto.spec for one in first] == [one.proto.spec for one in second]
+
+
+def test_percentages_on_an_axis_are_written_as_in_the_texts() -> None:
+    figure = _figure().update_yaxes(tickformat=".0%")
+    chart_style.dressed(figure)
+    shown = figure.layout.yaxis.labelalias
+    for share, plotly in ((0.0, "0%"), (0.5, "50%"), (1.0, "100%"), (0.025, "2.5%"), (0.0005, "0.05%"), (-0.2, "−20%")):
+        assert shown[plotly] == percent(share), share
+    assert figure.layout.xaxis.labelalias is None, "an axis of other numbers"
