@@ -4,7 +4,6 @@ import streamlit as st
 
 from core.corpus.tables import Corpus
 from core.runs.integrity.disk import error_sentence
-from pages.parts.access import viewer
 from pages.parts.cohort import labelling, view
 from pages.parts.common import layout, shell
 from pages.parts.pickers.cohort_picker import (
@@ -61,7 +60,7 @@ elif spec is not None:
     try:
         with layout.fresh("answer", spec.digest()):
             with st.skeleton(height=400):
-                cohort = owner.workspace().corpus(spec, store=viewer.may("train"))
+                cohort = owner.workspace().corpus(spec, store=False)
             show_cohort(cohort)
     except OSError as error:
         st.error(error_sentence(error), icon=":material/hard_drive:")

@@ -38,7 +38,7 @@ def cohort() -> Corpus | None:
         show_command(spec)
         return None
     try:
-        return owner.workspace().corpus(spec, store=viewer.may("train"))
+        return owner.workspace().corpus(spec, store=False)
     except OSError as error:
         st.error(error_sentence(error), icon=":material/hard_drive:")
     except ValueError as error:

@@ -114,6 +114,13 @@ def test_canaries_come_with_the_coin(cohort):
     assert f"Heads ({canaries['inserted'].sum()} of them)" in told
 
 
+@pytest.mark.parametrize("page", ["cohort", "train"])
+def test_looking_at_a_hospital_of_ones_own_takes_no_room_on_the_disk(cohort, tmp_path, page):
+    app = visit(page, cohort="custom", patients="44", others="0", canaries="0", cohort_seed="3")
+    assert not app.exception and not app.error
+    assert list(tmp_path.rglob("*.parquet")) == []
+
+
 def test_a_hospital_of_ones_own(cohort):
     app = cohort(cohort="custom", patients="40", others="0", canaries="0", cohort_seed="3")
     assert app.metric[0].value == "28" and app.metric[1].value == "12"
