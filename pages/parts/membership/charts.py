@@ -77,7 +77,8 @@ def roc(
         )
     kind = "log" if log else "linear"
     ends = [np.log10(SMALLEST_RATE), 0.01] if log else [0.0, 1.005]  # a little more, to keep the tick at 100 %
-    figure.update_xaxes(title="others wrongly accused<br>(false-positive rate)", type=kind, range=ends, tickformat="~%")
+    wide = [ends[0], ends[1] + 0.03 * (ends[1] - ends[0])]  # and its label, which is written below it
+    figure.update_xaxes(title="others wrongly accused<br>(false-positive rate)", type=kind, range=wide, tickformat="~%")
     figure.update_yaxes(title="members caught<br>(true-positive rate)", type=kind, range=ends, tickformat="~%")
     figure.update_layout(height=430, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}, **LAYOUT)
     return figure
