@@ -42,15 +42,17 @@ class BestAttack:
 def decisions(membership: pd.DataFrame, scores: pd.DataFrame, unit: Unit, *, seed: int) -> pd.DataFrame:
     """Privacy leakage of every attack on one run at the attack's own threshold: attack, value, low, high, n.
 
-    Taken from the full audit's table `membership`; if that is empty, from the loss attack in the quick audit's
-    `scores`. Thresholds read off a ROC curve use the true labels and are left out.
+    Taken from the full audit's table `membership`; the loss attack, if that lacks it, from the quick audit's `scores`
+    (empty: left out). Thresholds read off a ROC curve use the true labels and are left out.
     """
+    found = membership
     if len(membership):
         found = membership[(membership["level"] == LEVEL[unit]) & (membership["length"] == "all")]
-    else:
+    if len(scores) and not (len(found) and LOSS in set(found["attack"])):
         judged = units(scores[scores["attack"] == LOSS], LEVEL[unit])
         rows = [astuple(one) for one in figures(judged, own=None, resamples=RESAMPLES, seed=seed)]
-        found = pd.DataFrame(rows, columns=list(Figure.__dataclass_fields__)).assign(attack=LOSS)
+        alone = pd.DataFrame(rows, columns=list(Figure.__dataclass_fields__)).assign(attack=LOSS)
+        found = pd.concat([alone, found], ignore_index=True) if len(found) else alone
     kept = (found["rule"] == "own") & (found["metric"] == "privacy_leakage") & found["value"].notna()
     return found.loc[kept, ["attack", "value", "low", "high", "n"]].reset_index(drop=True)
 

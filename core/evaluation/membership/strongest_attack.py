@@ -45,19 +45,23 @@ class Strongest:
 
 
 def scores_of(run: Run, audit: StoredAudit | None) -> pd.DataFrame:
-    """Scores of every attack of the run's full audit; without one, those of the quick audit's loss attack."""
+    """Scores of every attack on the run: those of its full audit, and the quick audit's loss attack.
+
+    An audit of single attacks may lack the loss attack, which may well be the strongest.
+    """
     scores = pd.DataFrame() if audit is None else audit.table("scores")
-    if len(scores):
+    if len(scores) and LOSS in set(scores["attack"]):
         return scores
-    scores = run.table("scores")
-    return scores[scores["attack"] == LOSS]
+    quick = run.table("scores")
+    quick = quick[quick["attack"] == LOSS]
+    return pd.concat([quick, scores], ignore_index=True) if len(scores) else quick
 
 
 def strongest_sentence(found: Strongest) -> str:
     """A strongest attack's AUC as pairs of patients, with what was tried and how certain it is."""
     right, of = pairs_of(found.interval.value)
     what = (
-        f"the strongest of {found.attacks} membership attacks of the full audit, {in_words(found.attack)},"
+        f"the strongest of {found.attacks} membership attacks, {in_words(found.attack)},"
         if found.attacks > 1
         else in_words(found.attack)
     )

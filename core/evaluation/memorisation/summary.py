@@ -9,6 +9,7 @@ import pandas as pd
 from core.evaluation.audit_summaries import Audited, Summary
 from core.evaluation.guarantee.audit_guarantee import BOUND_COLUMNS, audit_guarantee, with_patients
 from core.evaluation.guarantee.curve_bound import with_curve
+from core.evaluation.membership.strongest_attack import scores_of
 from core.evaluation.memorisation.discoverable import TRIES_COLUMNS, tries_figures
 from core.evaluation.memorisation.extraction import FIELD_COLUMNS, RECALL_COLUMNS, by_field, recall_table
 from core.evaluation.memorisation.predictors import PREDICTOR_COLUMNS, memorised_notes, predict_memorised
@@ -63,8 +64,9 @@ def _risk(audited: Audited) -> pd.DataFrame:
 
 
 def _bounds(audited: Audited) -> pd.DataFrame:
-    scores, people = audited.audit.table("scores"), audited.audit.table("canary_patients")
-    return bounds_of(audited.run, audited.run.table("scores") if scores.empty else scores, people)
+    run, people = audited.run, audited.audit.table("canary_patients")
+    scores = audited.audit.table("scores") if run.figures_only else scores_of(run, audited.audit)
+    return bounds_of(run, None if scores.empty else scores, people)
 
 
 NO_SCORES = SCHEMAS["scores"].empty_table().to_pandas()
@@ -111,5 +113,5 @@ MEMORISATION: tuple[Summary, ...] = (
     Summary("memorised", MEMORISED_COLUMNS, ("prefixes",), _memorised, version=2),
     Summary("memorisation_predictors", PREDICTOR_COLUMNS, ("note_features",), _predictors, version=2),
     Summary("risk", RISK_COLUMNS, (), _risk, from_metrics=True, version=4),
-    Summary("bounds", BOUND_COLUMNS, (), _bounds, version=4),
+    Summary("bounds", BOUND_COLUMNS, (), _bounds, version=5),
 )

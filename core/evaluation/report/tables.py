@@ -108,22 +108,21 @@ def membership(runs: Sequence[Run], audits: Mapping[str, StoredAudit], bases: Ma
 def membership_by_note(attacks: pd.DataFrame, controls: pd.DataFrame, runs: Sequence[Run]) -> pd.DataFrame:
     """AUC by note of the strongest attack on each model, from the report's tables `attacks` and `controls`.
 
-    With a full audit: the attack whose stored interval, widened for the choice, has the highest lower end
-    (`core.evaluation.stats.intervals.most_certain`). Without one: the loss attack of the quick audit. The control is
-    the loss attack on the public base model. `n` of `auc_loss` counts patients, so the notes are counted in the scores.
+    That is the attack whose stored interval, widened for the choice, has the highest lower end
+    (`core.evaluation.stats.intervals.most_certain`), of those of the full audit and the loss attack of the quick audit.
+    The control is the loss attack on the public base model. `n` of `auc_loss` counts patients, so the notes are counted
+    in the scores.
     """
     rows, by_id = [], {run.id: run for run in runs}
     for quick in controls[controls["metric"] == "auc_loss"].to_dict("records"):
         tried = attacks[(attacks["run"] == quick["run"]) & (attacks["level"] == "note") & attacks["value"].notna()]
-        if len(tried):
-            judged = [Interval(*map(float, ends)) for ends in tried[list(ENDS)].to_numpy()]
-            place, found = most_certain(judged, least=0.0, most=1.0)
-            top = tried.iloc[place]
-            row = {**vars(found), "attack": top["attack"], "attacks": len(tried), "notes": int(top["n"])}
-        else:
-            row = {end: quick[end] for end in ENDS} | {"attack": LOSS, "attacks": 1}
-            row["notes"] = notes_judged(by_id[quick["run"]])
-        rows.append({"run": quick["run"], **row, **{end: quick[end] for end in BASE_ENDS}})
+        found = tried[["attack", *ENDS, "n"]].to_dict("records")
+        if LOSS not in set(tried["attack"]):
+            found.append({"attack": LOSS, **{end: quick[end] for end in ENDS}, "n": notes_judged(by_id[quick["run"]])})
+        judged = [Interval(*(float(one[end]) for end in ENDS)) for one in found]
+        place, widened = most_certain(judged, least=0.0, most=1.0)
+        chosen = {"attack": found[place]["attack"], "attacks": len(found), "notes": int(found[place]["n"])}
+        rows.append({"run": quick["run"], **vars(widened), **chosen, **{end: quick[end] for end in BASE_ENDS}})
     return pd.DataFrame(rows, columns=["run", *ENDS, "attack", "attacks", "notes", *BASE_ENDS])
 
 

@@ -76,6 +76,15 @@ def test_without_a_full_audit_the_loss_attacks_guesses_are_counted():
     assert found.low <= found.right <= found.high and found.judged == 8
 
 
+def test_an_audit_without_the_loss_attack_is_read_beside_the_quick_one():
+    others = MEMBERSHIP[MEMBERSHIP["attack"] != "loss"]
+    found = decisions(others, SCORES, "note", seed=0)
+    assert sorted(found["attack"]) == ["loss", "rmia"] and best_attack([found]).attempts == 2
+    quick = decisions(pd.DataFrame(), SCORES, "note", seed=0)
+    pd.testing.assert_frame_equal(found[found["attack"] == "loss"].reset_index(drop=True), quick)
+    assert decisions(others, SCORES.head(0), "note", seed=0)["attack"].tolist() == ["rmia"], "with figures only"
+
+
 def test_the_sentence_says_what_it_was_chosen_from():
     told = best_attack_sentence(BestAttack("rmia", 0.75, 0.7, 0.804, 40, attacks=2, trainings=3, attempts=4), "note")
     assert "the likelihood ratio to several reference models (RMIA) got 75 right" in told

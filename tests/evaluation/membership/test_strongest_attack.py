@@ -150,11 +150,33 @@ def test_the_full_audit_goes_before_the_quick_one(smoke_workspace, smoke_specs):
     assert set(scores_of(run, None)["attack"]) == {"loss"} == set(scores_of(run, workspace.audit(run.id))["attack"])
 
     class Audit:
+        def __init__(self, *attacks: str):
+            self.scores = pd.concat([scores(attack, [1.0, 0.0], [True, False]) for attack in attacks])
+
         def table(self, name: str) -> pd.DataFrame:
             assert name == "scores"
-            return scores("rmia", [1.0, 0.0], [True, False])
+            return self.scores
 
-    assert set(scores_of(run, Audit())["attack"]) == {"rmia"}
+    full = scores_of(run, Audit("loss", "rmia"))
+    assert set(full["attack"]) == {"loss", "rmia"} and len(full) == 4, "the audit's own loss attack counts"
+    some = scores_of(run, Audit("rmia"))
+    assert len(some) == 2 + len(scores_of(run, None)) and set(some["attack"]) == {"loss", "rmia"}
+
+
+def test_an_audit_of_a_weak_attack_alone_does_not_hide_the_strong_quick_one(smoke_workspace, smoke_specs):
+    """`audit --suite full --attack NAME` stores that attack's scores only; a limit must not pass because of it."""
+    from core.runs.store import Workspace
+
+    run = Workspace(smoke_workspace, shared=()).run(smoke_specs["plain"].run_id)
+    quick = scores_of(run, None)
+
+    class Audit:
+        def table(self, name: str) -> pd.DataFrame:
+            return quick.assign(attack="attention", score=0.0)
+
+    alone, beside = (strongest(scores_of(run, audit), "auc") for audit in (None, Audit()))
+    assert alone.interval.value > 0.6, "a model without privacy leaks"
+    assert (beside.attack, beside.interval.value, beside.attacks) == ("loss", alone.interval.value, 2)
 
 
 def test_a_sentence_names_every_membership_attack_in_words():

@@ -117,7 +117,7 @@ def test_the_control_by_patient_is_the_loss_attack_on_the_public_model(workspace
 def test_the_strongest_attack_by_note_is_widened_for_the_choice():
     ends = {"base_value": 0.5, "base_low": 0.4, "base_high": 0.6}
     quick = pd.DataFrame([{"run": "r", "metric": "auc_loss", "value": 0.5, "low": 0.45, "high": 0.55, "n": 7, **ends}])
-    rows = [("r", "a", "note", 0.6, 0.55, 0.65, 40), ("r", "b", "note", 0.7, 0.66, 0.74, 40)]
+    rows = [("r", "loss", "note", 0.6, 0.55, 0.65, 40), ("r", "b", "note", 0.7, 0.66, 0.74, 40)]
     rows += [("r", "b", "patient", 0.99, 0.9, 1.0, 9), ("other", "a", "note", 0.9, 0.8, 1.0, 40)]
     full = pd.DataFrame(rows, columns=["run", "attack", "level", "value", "low", "high", "n"])
     scores = pd.DataFrame({"attack": ["loss"] * 31 + ["public loss"] * 5})
@@ -126,6 +126,11 @@ def test_the_strongest_attack_by_note_is_widened_for_the_choice():
     wide = best_of(Interval(0.7, 0.66, 0.74), 2, least=0, most=1)
     assert (row["attack"], row["attacks"], row["notes"], row["value"]) == ("b", 2, 40, 0.7)
     assert (row["low"], row["high"]) == (wide.low, wide.high) and row["low"] < 0.66
+    (row,) = membership_by_note(full.query("attack != 'loss'"), quick, runs).to_dict("records")
+    assert (row["attack"], row["attacks"]) == ("b", 2), "the quick audit's loss attack was tried, too"
+    strong = quick.assign(value=0.9, low=0.88, high=0.92)
+    (row,) = membership_by_note(full.query("attack != 'loss'"), strong, runs).to_dict("records")
+    assert (row["attack"], row["value"], row["notes"]) == ("loss", 0.9, 31), "no weaker attack hides it"
     (row,) = membership_by_note(full.iloc[:0], quick, runs).to_dict("records")
     assert (row["attack"], row["attacks"], row["notes"], row["low"]) == ("loss", 1, 31, 0.45), "7 patients, 31 notes"
 
