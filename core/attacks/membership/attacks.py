@@ -48,7 +48,7 @@ from core.attacks.registry import (
 )
 from core.models.build import load
 from core.models.likelihood import note_losses, pseudo_log_likelihoods
-from core.spec import ModelKind, ModelSpec
+from core.spec import CLINICAL, ModelKind, ModelSpec
 
 register_table("scores", SCORE_COLUMNS)
 register_table("split_scores", {**SCORE_COLUMNS, "fit": "int32"})
@@ -163,7 +163,9 @@ def _neighbourhood(target: Target, report: Report) -> Tables:
     than a replaced word does.
     """
     notes = evaluation_notes(target, NEIGHBOUR_NOTES)
-    proposer = load(ModelSpec(kind="distilbert", size=target.spec.model.size))
+    public = target.spec.model
+    base = public.base if public.shipped else CLINICAL
+    proposer = load(ModelSpec(kind="distilbert", size=public.size, base=base))
     shared = target.lm.causal  # a causal model's own loss is already known; a masked model's depends on the masks drawn
     texts: list[str] = []
     of_note: list[int] = []

@@ -88,8 +88,11 @@ def name_scores(lm: LanguageModel, wholes: Sequence[str], found: Sequence[Named]
 
 
 def where_first(found: Sequence[Named]) -> list[Named]:
-    """Every distinct name once, where it first occurs."""
-    return list({one.name: one for one in reversed(found)}.values())[::-1]
+    """Every distinct name once, where it first occurs, in the order of these first places."""
+    first: dict[str, Named] = {}
+    for one in found:
+        first.setdefault(one.name, one)
+    return list(first.values())
 
 
 def scores_over_public(

@@ -25,7 +25,7 @@ UNLEARNED_COLUMNS = {
     "value": "float64",
     "low": "float64",
     "high": "float64",
-    "patients": "int32",
+    "patients": "int32",  # taken out; of the perplexity: held out
 }
 
 
@@ -55,6 +55,7 @@ def unlearned_figures(standing: pd.DataFrame, steps: pd.DataFrame, *, resamples:
         resamples: of held-out patients.
     """
     every, paid = places(standing), costs(standing, resamples=resamples).set_index("arm")
+    heldout = standing[~standing["forgotten"]].groupby("arm")["patient_id"].nunique()
     rows: list[tuple] = []
     for arm in (arm for arm in ARMS if arm in paid.index):
         of = every.loc[every["arm"] == arm, "percentile"]
@@ -65,7 +66,8 @@ def unlearned_figures(standing: pd.DataFrame, steps: pd.DataFrame, *, resamples:
         if not steps.empty and (steps["arm"] == arm).any():
             reached = steps.loc[steps["arm"] == arm, "reached"]
             rows.append((arm, "reached", *_share(int(reached.sum()), len(reached)), len(reached)))
-        rows.append((arm, "perplexity", *(float(one) for one in paid.loc[arm, ["perplexity", "low", "high"]]), size))
+        ends = (float(one) for one in paid.loc[arm, ["perplexity", "low", "high"]])
+        rows.append((arm, "perplexity", *ends, int(heldout[arm])))
     return pd.DataFrame(rows, columns=list(UNLEARNED_COLUMNS)).astype(UNLEARNED_COLUMNS)
 
 

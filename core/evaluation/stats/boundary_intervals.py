@@ -34,9 +34,12 @@ def auc_interval(found: Interval, members: int, others: int, *, confidence: floa
     """The resampled interval of an AUC, replaced by Newcombe's over patients if the AUC is exactly 0 or 1.
 
     Newcombe 2006 (method 5): all θ with (θ̂ − θ)² ≤ z²·θ(1 − θ)·[1 + N(1 − θ)/(2 − θ) + Nθ/(1 + θ)]/(members·others),
-    N = (members + others)/2 − 1, the variance of Hanley & McNeil 1982. A missing interval (NaN) stays missing.
+    N = (members + others)/2 − 1, the variance of Hanley & McNeil 1982. A missing interval (NaN) stays missing. There is
+    none where no resample differs: all scores are equal, which says nothing about other patients.
     """
-    if found.value not in (0.0, 1.0) or math.isnan(found.low):
+    if found.value not in (0.0, 1.0):
+        return found if found.low < found.high else Interval(found.value, math.nan, math.nan)
+    if math.isnan(found.low):
         return found
     z, rest = stats.norm.isf((1 - confidence) / 2), (members + others) / 2 - 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -278,6 +279,18 @@ def test_the_neighbourhood_takes_a_notes_own_loss_from_what_all_attacks_share(at
         made = note_losses(one.lm, neighbours(proposer, text, 8, rng))
         expected = made.mean() - note_losses(one.lm, [text])[0]
         assert found[notes["note_id"].iloc[place]] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize(("base", "asked"), [("assets", "assets"), ("clinical", "clinical"), ("gpt2", "clinical")])
+def test_the_proposer_read_the_public_text_of_the_runs_own_base(attacked, monkeypatch, base, asked):
+    """The same audit gives the same scores, whatever the newest base is; a base that is not shipped has no proposer."""
+    wanted: list[ModelSpec] = []
+    monkeypatch.setattr(attacks, "load", lambda spec: wanted.append(spec) or load(ModelSpec(kind="distilbert")))
+    monkeypatch.setattr(attacks, "neighbours", lambda proposer, text, count, rng: [text] * count)
+    one = attacked["gpt2"]
+    spec = one.spec.model_copy(update={"model": one.spec.model.model_copy(update={"base": base})})
+    REGISTRY["neighbourhood"].run(replace(one, spec=spec), registry.no_report)
+    assert [(spec.kind, spec.base) for spec in wanted] == [("distilbert", asked)]
 
 
 def test_words_beyond_the_proposers_context_stay(untrained):

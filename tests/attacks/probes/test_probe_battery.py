@@ -10,6 +10,7 @@ import pytest
 
 from core.attacks.battery import REGISTRY
 from core.attacks.probes import cosine, generated, half_name, mlp, name_seen, per_condition, static, table
+from core.attacks.probes.generated import Named, where_first
 from core.attacks.probes.identities import identities, named_in, somebody_else, turned
 from core.attacks.registry import NotPossible, Target, checked, no_report
 from core.corpus.synthetic.hospital import build
@@ -281,3 +282,10 @@ def test_what_was_read_is_what_the_defence_left(targets):
     scrubbed = replace(target, spec=target.spec.model_copy(update={"defence": defence}), _kept={})
     assert scrubbed.trained_texts == defended(target.corpus.training_notes(), defence)["text"].tolist()
     assert scrubbed.trained_texts != target.trained_texts
+
+
+def test_names_are_kept_in_the_order_in_which_they_were_first_written():
+    """The cut at the most names that are scored must not drop those that were written again later."""
+    written = ["often", "once", "another", "often", "last"]
+    first = where_first([Named(row, 0, 5, name) for row, name in enumerate(written)])
+    assert [(one.name, one.generation) for one in first] == [("often", 0), ("once", 1), ("another", 2), ("last", 4)]

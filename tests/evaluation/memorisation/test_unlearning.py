@@ -37,7 +37,9 @@ def test_places_and_both_ends_are_counted():
     assert found.loc[("original", "above")].tolist()[:3] == [0.5, *proportion_interval(2, 4)]
     assert found.loc[("original", "below")].tolist()[:3] == [0.25, *proportion_interval(1, 4)]
     assert found.loc[("original", "middle")].tolist()[:3] == [0.25, *proportion_interval(1, 4)]
-    assert ("original", "reached") not in found.index and set(found["patients"]) == {4}
+    assert ("original", "reached") not in found.index
+    taken = found.drop(index=("original", "perplexity"))
+    assert set(taken["patients"]) == {4} and found.loc[("original", "perplexity"), "patients"] == 100, "held out"
 
 
 def test_places_that_all_agree_still_have_an_interval():

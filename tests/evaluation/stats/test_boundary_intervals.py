@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from core.evaluation.membership.curve import curve
+from core.evaluation.membership.strongest_attack import strongest
 from core.evaluation.membership.summary import figures
 from core.evaluation.membership.units import units
 from core.evaluation.memorisation.predictors import predict_memorised
@@ -46,6 +47,15 @@ def test_newcombes_interval_by_hand():
     assert found.high == 1.0 and 0.7 < theta < 0.8
     mirror = auc_interval(Interval(0.0, 0.0, 0.0), 8, 7)
     assert (mirror.low, mirror.high) == (0.0, pytest.approx(1 - theta))
+
+
+def test_equal_scores_of_everybody_give_no_interval():
+    """An AUC of .5 to .5 would be certain to be below any limit."""
+    same = scored(8, 7, 0.0).assign(score=0.0)
+    (auc,) = [one for one in figures(units(same, "patient"), own=None, resamples=200, seed=0) if one.metric == "auc"]
+    assert auc.value == 0.5 and math.isnan(auc.low) and math.isnan(auc.high)
+    strong = strongest(same.assign(attack="constant"), "auc")
+    assert strong is not None and math.isnan(strong.interval.low)
 
 
 @pytest.mark.parametrize(("members", "others"), [(8, 7), (17, 7)])
