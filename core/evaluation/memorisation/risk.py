@@ -27,6 +27,7 @@ WEIGHTS = {"prompt": 0.50, "membership": 0.20, "canary": 0.15, "memorisation": 0
 OLD, CALIBRATED = "old", "calibrated"
 SCORE = "score"
 NOTHING = Interval(math.nan, math.nan, math.nan)
+ALWAYS = Interval(1.0, 1.0, 1.0)  # by definition, so without uncertainty
 
 RISK_COLUMNS = {
     "version": "str",  # old | calibrated
@@ -94,11 +95,11 @@ _Part = tuple[Interval, float, float]  # the part, what was measured, and its co
 def _old(
     metrics: pd.DataFrame, canaries: pd.DataFrame, prefixes: pd.DataFrame | None, said: dict[str, Interval]
 ) -> dict[str, _Part]:
-    planted = int((canaries["inserted"].astype(bool) & canaries["rank"].notna()).sum())
+    planted = (canaries["inserted"].astype(bool) & canaries["rank"].notna()).any()
     found = {
         "prompt": _metric(metrics, "old_rule_attempts", "run"),
         "membership": said["member"],
-        "canary": _share(planted, planted),  # in the report at every ε: its rule matches single words
+        "canary": ALWAYS if planted else NOTHING,  # in the report at every ε: its rule matches single words
         "memorisation": _verbatim(prefixes, "member"),
     }
     return {name: (part, part.value, math.nan) for name, part in found.items()}

@@ -112,6 +112,6 @@ MEMORISATION: tuple[Summary, ...] = (
     Summary("unlearned", UNLEARNED_COLUMNS, ("unlearning_standing",), _unlearned, version=2),
     Summary("memorised", MEMORISED_COLUMNS, ("prefixes",), _memorised, version=2),
     Summary("memorisation_predictors", PREDICTOR_COLUMNS, ("note_features",), _predictors, version=2),
-    Summary("risk", RISK_COLUMNS, (), _risk, from_metrics=True, version=4),
+    Summary("risk", RISK_COLUMNS, (), _risk, from_metrics=True, version=5),
     Summary("bounds", BOUND_COLUMNS, (), _bounds, version=5),
 )

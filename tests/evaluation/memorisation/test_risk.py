@@ -81,6 +81,12 @@ def test_both_versions_by_hand():
     assert sum(WEIGHTS.values()) == pytest.approx(1)
 
 
+def test_the_reports_canaries_are_found_by_definition_so_they_add_no_uncertainty():
+    found = risk_scores(METRICS, SCORES, CANARIES, PREFIXES).set_index(["version", "part"])
+    assert found.loc[("old", "canary"), ["value", "low", "high"]].tolist() == [1.0, 1.0, 1.0]
+    assert found.loc[("calibrated", "canary"), "low"] < found.loc[("calibrated", "canary"), "high"]
+
+
 def test_canaries_of_random_words_do_not_count():
     """Their candidates are others: 200 of them that all come last would make .5 a .01."""
     both = pd.concat([CANARIES, canaries([900] * 100, [900] * 100, form="random")], ignore_index=True)
