@@ -112,6 +112,8 @@ def draw(defences: list[Defence], table: pd.DataFrame, knobs: DeltaGenerator) ->
     known = risks(set(table["metric"]))
     name = choose_risk(known, knobs)
     rows = table[table["metric"] == name]
+    if name != "full_name_patients" and (other := sentences.lowest(rows, known[name])):
+        st.markdown(other)
     chart_style.show(
         risk_and_cost(rows[rows["seeds"] > 0], known[name]),
         key="defences-chart",

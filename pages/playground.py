@@ -119,6 +119,9 @@ prompts(masked=any(run.spec.model.kind != "gpt2" for run in pair))
 notice = st.empty()
 if prompt_session.tries() and prompt_session.tries()[-1].removed:
     notice.caption(f"Control characters removed from the prompt: {prompt_session.tries()[-1].removed}.")
+asked = typed or (prompt_session.tries()[-1].prompt if prompt_session.tries() else "")
+if asked.rstrip().endswith("?"):
+    st.caption("These models continue a text; they do not answer questions. Try the start of a note: “Patient:”.")
 slots = columns(pair)
 st.html(phi_text.legend_html())
 if told := comparison.differences(pair):

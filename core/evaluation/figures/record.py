@@ -41,7 +41,7 @@ class NumberFormat:
     share: bool = False
 
 
-SHARE = NumberFormat(percent, percent, ".0%", share=True)
+SHARE = NumberFormat(percent, percent, "~%", share=True)
 AUC = NumberFormat("{:.2f}".format, "{:.3f}".format)
 BITS = NumberFormat("{:.1f}".format, "{:.1f}".format)
 BITS_PER_CHARACTER = NumberFormat("{:.2f}".format, "{:.2f}".format)

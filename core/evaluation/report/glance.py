@@ -25,6 +25,7 @@ from core.evaluation.wording import (
     NEARLY_ALL,
     interval_text,
     leak_sentence,
+    pairs_of,
     perplexity_name,
     right_of_100,
 )
@@ -151,10 +152,10 @@ def subject_of(runs: Sequence[Run], wanted: str | None = None) -> Run:
 
 def verdict(subject: Subject) -> tuple[str, str]:
     """(key, sentence): the verdict by fixed rules, from guarantee, audit, leak and strongest attack alone."""
-    leak, tells = subject.row("controls", metric=LEAK), _recognises(subject)
+    leak, tells = subject.row("controls", metric=LEAK), _recognised(subject)
     leaks = leak is not None and leak["verdict"] == "exceeds its control"
     unmeasured = leak is None or not leak["verdict"]
-    recognised = "An attack can recognise what the model was trained on. " if tells else ""
+    recognised = f"An attack can recognise what the model was trained on{tells}. " if tells is not None else ""
     found = "It writes identifiers of its patients. " if leaks else recognised
     if subject.run.spec.is_base:
         return "public", "The public base model: it was trained on none of these notes."
@@ -171,8 +172,8 @@ def verdict(subject: Subject) -> tuple[str, str]:
     whom = "Guaranteed for each patient" if subject.model["unit"] == "patient" else "Guaranteed for each note alone"
     if leaks:
         return "leaks", f"{whom}, and yet it writes more identifiers of its patients than of others."
-    if tells:
-        return "recognised", f"{whom}, and yet an attack can recognise what the model was trained on."
+    if tells is not None:
+        return "recognised", f"{whom}, and yet an attack can recognise what the model was trained on{tells}."
     if unmeasured:
         return "guaranteed", f"{whom}, and no attack that was run contradicts it. What it writes was not measured."
     return (
@@ -187,12 +188,20 @@ def _most_right(subject: Subject) -> float:
     return counted if subject.choice is None else float(subject.model["right_guesses_promised"])
 
 
-def _recognises(subject: Subject) -> bool:
-    """Whether the strongest attack by patient or by note beats a coin and its control, or planted secrets theirs."""
+def _recognised(subject: Subject) -> str | None:
+    """How well an attack tells training data from others, with a blank before it; None if none does.
+
+    The strongest attack by patient or by note beats a coin and its control; or planted secrets theirs, of which nothing
+    more is said.
+    """
     secrets = [row["verdict"] for row in subject.rows("controls") if str(row["metric"]).startswith("exposure:")]
     attacks = [row for table in ("strongest", "strongest_note") for row in subject.rows(table)]
-    beaten = [row["low"] > 0.5 and not row["low"] <= row["base_high"] for row in attacks]  # the coin, if no control
-    return "exceeds its control" in secrets or any(beaten)
+    # the coin, if there is no control
+    beaten = [row["value"] for row in attacks if row["low"] > 0.5 and not row["low"] <= row["base_high"]]
+    if beaten:
+        right, of = pairs_of(max(beaten))
+        return f" (right in {right:,} of {of:,} pairs; a coin: {of // 2:,})"
+    return "" if "exceeds its control" in secrets else None
 
 
 def facts(subject: Subject, cohort: Mapping[str, Any], released: str) -> list[dict[str, str]]:

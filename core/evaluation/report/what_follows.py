@@ -11,6 +11,7 @@ import pandas as pd
 from core.attacks.membership.decision import LIRA
 from core.common.formatting import proved_text
 from core.evaluation import registry
+from core.evaluation.guarantee.audit_guarantee import BY_CURVE
 from core.evaluation.report.commands import audit_command, prove_command, shadows_command
 from core.evaluation.report.decision import Decision
 from core.evaluation.report.glance import CONTRADICTED, Subject, verdict
@@ -167,11 +168,12 @@ def still_open(subject: Subject, decision: Decision, *, audited: bool, recommend
     elif not subject.run.spec.is_base and not subject.rows("attacks", attack=LIRA):
         found.append(f"Whether LiRA, the attack with shadow models, finds more: {shadows_command(subject.run.id)}")
     bounds = [bound for bound in (subject.bound(), subject.curve()) if bound is not None]
-    ceiling = max((float(bound["ceiling"]) for bound in bounds), default=math.inf)
+    ceiling, by = max(((float(bound["ceiling"]), bound["evidence"]) for bound in bounds), default=(math.inf, ""))
     planted = subject.planted()
     if bounds and ceiling < bounds[0]["promised"] < math.inf and not (planted and planted["can_alarm"]):
         found.append(
-            f"Whether ε is what it should be: this audit could contradict only an ε below {proved_text(ceiling)}. "
+            f"Whether ε is what it should be: with every guess right, this audit could contradict only an ε below "
+            f"{proved_text(ceiling)}{', by the curve of its noise' if by == BY_CURVE else ''}. "
             f"{prove_command(subject.run.id)} sees every step."
         )
     tested = subject.rows("hipaa")

@@ -129,7 +129,7 @@ def verbatim(rates: Mapping[str, pd.DataFrame]) -> go.Figure:
                 f"%{{customdata[3]}}<extra>{name}: {group}</extra>",
             )
     figure.update_xaxes(title="tokens shown to the model", type="category")
-    figure.update_yaxes(title="notes completed word for word", tickformat=".1%", rangemode="tozero")
+    figure.update_yaxes(title="notes completed word for word", tickformat="~%", rangemode="tozero")
     figure.update_layout(height=460, **{**LAYOUT, "legend": {"orientation": "h", "y": -0.22, "yanchor": "top"}})
     return figure
 
@@ -167,7 +167,7 @@ def leak_curve(curves: Mapping[str, pd.DataFrame]) -> go.Figure:
         tickvals=[1, 10, 100, 1_000, 10_000],
         ticktext=["1", "10", "100", "1,000", "10,000"],
     )
-    figure.update_yaxes(title="patients with a direct identifier in the texts", tickformat=".0%", rangemode="tozero")
+    figure.update_yaxes(title="patients with a direct identifier in the texts", tickformat="~%", rangemode="tozero")
     figure.update_layout(height=460, **{**LAYOUT, "legend": {"orientation": "h", "y": -0.22, "yanchor": "top"}})
     return figure
 

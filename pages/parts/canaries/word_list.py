@@ -139,7 +139,7 @@ def names_chart(table: pd.DataFrame, column: str) -> go.Figure:
             hovertemplate="ε = %{x}: %{customdata[1]}, %{customdata[0]:,.0f} words kept<extra>" + name + "</extra>",
         )
     figure.update_xaxes(type="category", title="ε for the words")
-    figure.update_yaxes(title=f"share with {NAMES[column]}", rangemode="tozero", tickformat=".0%")
+    figure.update_yaxes(title=f"share with {NAMES[column]}", rangemode="tozero", tickformat="~%")
     figure.update_layout(
         height=430,
         margin={"t": 10, "b": 10, "l": 10, "r": 10},

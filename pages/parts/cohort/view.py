@@ -125,7 +125,7 @@ def fields(corpus: Corpus) -> None:
             "<extra></extra>",
         )
     figure.update_layout(
-        xaxis={"title": "share of patients with notes", "tickformat": ".0%", "range": [0, 1.02]},
+        xaxis={"title": "share of patients with notes", "tickformat": "~%", "range": [0, 1.02]},
         yaxis={"categoryorder": "array", "categoryarray": table["field"].tolist()},
         legend={"orientation": "h", "y": 1.08},
         height=480,

@@ -38,7 +38,7 @@ MODEL_COLOURS: dict[str, str] = {
 }
 
 CONFIG = {"displaylogo": False, "displayModeBar": False, "scrollZoom": False}
-_TICKS = (*map(str, range(101)), *(f"{ten / 10:g}" for ten in range(1, 100)), "0.01", "0.02", "0.05", "0.001")
+_TICKS = {f"{at / of:g}" for of, most in ((1, 100), (10, 100), (100, 100), (1_000, 10)) for at in range(most + 1)}
 # Plotly writes 50%, everything else here 50 %.
 PERCENT_TICKS = {f"{sign}{one}%": f"{sign}{one}{NBSP}%" for one in _TICKS for sign in ("", "−")}
 TEXT_SIZE = 16  # pixels

@@ -48,6 +48,9 @@ def used_on(page: str) -> tuple[Term, ...]:
     return tuple(term for term in terms() if page in term.pages)
 
 
+GREEK = {"alpha": "α", "delta": "δ", "epsilon": "ε", "eps": "ε", "mu": "μ", "sigma": "σ"}  # as they are typed
+
+
 # On screen -----------------------------------------------------------------------------------------------------------
 
 
@@ -59,7 +62,8 @@ def show(page: str) -> None:
 def browse() -> None:
     """Draw every term by group with its source, and a search box."""
     asked = st.text_input("Search", key="word", bind="query-params", placeholder="for example: exposure").strip()
-    found = [term for term in terms() if asked.casefold() in f"{term.name} {term.meaning}".casefold()]
+    wanted = {asked.casefold(), GREEK.get(asked.casefold(), asked.casefold())}
+    found = [term for term in terms() if any(one in f"{term.name} {term.meaning}".casefold() for one in wanted)]
     if not found:
         st.info("No entry matches this search.", icon=":material/search_off:")
     for group, members in groupby(found, key=lambda term: term.group):

@@ -23,7 +23,10 @@ from pages.parts.session import classroom, cleanup, delivery, media, owner, reso
 ROOT = Path(__file__).resolve().parents[3]
 ICON = str(ROOT / "assets/icon.svg")
 SYNTHETIC = "Every name, number and diagnosis here is made up. This app contains no real person's data."
-OWN = "You uploaded notes. They, and the text of models trained on them, may be about real people."
+OWN = (
+    "You uploaded notes: only you see them. They, and the text of models trained on them, may be about real people. "
+    "Those models have “own notes” in their names; all others are of made-up patients."
+)
 OWN_FILE = (
     "Your file is open in this browser session. It may be about real people; nobody else sees it. The hospitals on "
     "the other pages are made up."
@@ -256,7 +259,7 @@ def whose_notes() -> None:
     from core.runs.uploads.records import shows_commands_notes, uploads
 
     if uploads(resources.data(), owner.owner()):
-        st.badge("Your notes: only you see them", icon=":material/lock:", color="orange", help=OWN)
+        st.badge("Synthetic patients, and your notes", icon=":material/lock:", color="orange", help=OWN)
     elif owner.has_own_file():
         st.badge("Your file: only you see it", icon=":material/lock:", color="orange", help=OWN_FILE)
     elif shows_commands_notes():

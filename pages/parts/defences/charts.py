@@ -110,7 +110,7 @@ def _frame(figure: go.Figure, rows: pd.DataFrame, risk: Drawn) -> None:
         xaxis={
             "domain": PANELS[0],
             "title": chart_style.wrapped(risk.axis, 20),
-            "tickformat": ".0%" if risk.share else None,
+            "tickformat": "~%" if risk.share else None,
             "range": chart_style.roomy(rows[RISKS].assign(floor=risk.floor), zero=not risk.floor),
             "nticks": 4,
             "tickangle": 0,

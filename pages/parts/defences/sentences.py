@@ -156,6 +156,26 @@ def answer(rows: pd.DataFrame) -> str:
     return sentence
 
 
+def lowest(rows: pd.DataFrame, risk: Drawn) -> str:
+    """Which defence is lowest by another risk than names, beside no defence; empty if there is nothing to compare.
+
+    A filter that does not change this risk is left out.
+    """
+    measured = rows[(rows["seeds"] > 0) & rows["value"].notna()]
+    if rows["metric"].iloc[0] not in FILTERED_RISKS:
+        measured = measured[~measured["defence"].str.endswith("filter")]
+    bare, others = (measured[(measured["defence"] == "nothing") == none] for none in (True, False))
+    if bare.empty or others.empty:
+        return ""
+    number = wording.percent if risk.share else "{:.2f}".format
+    best, none = (
+        f"{number(row['value'])} ({wording.interval_text(row['low'], row['high'], number)})"
+        for row in (others.loc[others["value"].idxmin()], bare.iloc[0])
+    )
+    name = others.loc[others["value"].idxmin(), "name"]
+    return f"That was by full names. By {risk.label}, **{name}** is lowest: {best}; without a defence {none}."
+
+
 _EVADED = "But the model behind it is unchanged, and a filter that reads only the answer can be evaded."
 
 

@@ -110,5 +110,5 @@ def told_apart(told: dict[str, Any], named: dict[str, str]) -> go.Figure:
     figure.update_layout(
         margin=MARGIN, height=110 + 40 * len(rows), legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
     )
-    figure.update_xaxes(title="patients for whom it is the odd one out", tickformat=".0%", range=[-0.02, 1.04])
+    figure.update_xaxes(title="patients for whom it is the odd one out", tickformat="~%", range=[-0.02, 1.04])
     return figure

@@ -76,7 +76,7 @@ def chart(found: Sequence[Pairs]) -> go.Figure:
     figure.update_yaxes(
         tickvals=list(labels), ticktext=list(labels.values()), range=[0.5, len(found) + 0.5], automargin=True
     )
-    figure.update_xaxes(title="share with the right answer", range=[-0.02, 1.02], tickformat=".0%")
+    figure.update_xaxes(title="share with the right answer", range=[-0.02, 1.02], tickformat="~%")
     figure.update_layout(
         height=340,
         margin={"l": 0, "r": 10, "t": 30, "b": 0},

@@ -50,7 +50,7 @@ def dots(frame: pd.DataFrame, axis: str, *, shares: bool) -> go.Figure:
         title=chart_style.wrapped(axis, 28),
         range=chart_style.roomy(frame[["value", "low", "high"]], zero=True),
         zeroline=False,
-        tickformat=".0%" if shares else None,
+        tickformat="~%" if shares else None,
     )
     figure.update_layout(
         height=170 + (ROW if len(frame) <= FEW else NARROW_ROW) * len(frame),

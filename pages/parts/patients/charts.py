@@ -90,7 +90,7 @@ def lines(tables: Mapping[str, pd.DataFrame], colours: Mapping[str, str]) -> go.
             f"<extra>{name}</extra>",
         )
     figure.update_xaxes(
-        title="share of patients with more common profiles (rarest on the left)", tickformat=".0%", autorange="reversed"
+        title="share of patients with more common profiles (rarest on the left)", tickformat="~%", autorange="reversed"
     )
     return _framed(figure)
 

@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 import streamlit as st
 
+from pages.parts.common.phi_text import literal
 from pages.parts.session import classroom
 
 
@@ -34,6 +35,17 @@ def share(key: str, widget: str, ids: Collection[str]) -> None:
         for name in (f"picked_{key}", f"linked_{key}"):
             st.session_state[name] = st.session_state[widget]
         st.query_params[key] = st.session_state[widget]
+
+
+def say_missing(key: str, ids: Collection[str], instead: str) -> None:
+    """Warn if the link names a choice that is not among `ids`: what is shown is another one, called `instead`."""
+    linked = st.query_params.get(key)
+    if linked and linked not in ids:
+        st.warning(
+            f"The model in this link, “{literal(linked, 60)}”, is not offered here: it is not on this server, or it "
+            f"lacks what this page needs. Shown instead: {literal(instead, 200)}.",
+            icon=":material/link_off:",
+        )
 
 
 def shown(key: str, chosen: str) -> None:

@@ -193,5 +193,6 @@ def pick(title: str, runs: Sequence[Run], default: Run | None, *, key: str) -> R
         args=(key, widget, ids),
     )
     found = runs[ids.index(chosen)] if chosen in ids else runs[ids.index(start)]
+    linked_choice.say_missing(key, ids, names[found.id])
     linked_choice.shown(key, found.id)
     return found

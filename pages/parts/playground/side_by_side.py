@@ -239,7 +239,7 @@ def _badge(answer: Answer) -> str:
     if not answer.judged:
         return ":gray-badge[:material/question_mark: cannot be judged: no identifier of its patients is known]"
     if not leaks:
-        return ":green-badge[:material/check: no leak]"
+        return f":gray-badge[no leak in {'this text' if samples == 1 else f'these {samples} texts'}]"
     patients_named = len(answer.leaked)
     many = f"{leaks} of {samples} samples leak" if samples > 1 else "leaks"
     return f":red-badge[:material/warning: {many}: {patients_named} patient{'s' * (patients_named > 1)}]"

@@ -112,7 +112,7 @@ def dots(rows: pd.DataFrame) -> go.Figure:
         title=chart_style.wrapped("patients for whom it wrote a direct identifier", 28),
         range=chart_style.roomy(rows[["low", "high", "heldout_low", "heldout_high"]], zero=True),
         zeroline=False,
-        tickformat=".0%",
+        tickformat="~%",
     )
     figure.update_layout(
         height=150 + ROW * len(rows),

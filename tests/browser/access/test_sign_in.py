@@ -16,7 +16,7 @@ from tests.browser.access.provider import PASSWORD, Provider
 from tests.browser.served import WAIT, no_traceback, settled
 from tests.browser.test_analyst import upload
 
-MINE = re.compile("Your notes: only you see them")
+MINE = re.compile("Synthetic patients, and your notes")
 
 
 @pytest.fixture(scope="module")

@@ -226,3 +226,11 @@ def test_the_page_finds_a_word_and_says_where_there_is_none(monkeypatch, tmp_pat
     assert "**Canary**" not in app.markdown[-1].value
     app.text_input(key="word").set_value("<script>alert(1)</script>").run()
     assert not app.exception and "No entry" in app.info[0].value and "<script>" not in said(app)
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"), [("sigma", "σ (noise multiplier)"), ("Epsilon", "ε"), ("exposure", "Exposure")]
+)
+def test_greek_letters_are_found_by_their_names(typed, found):
+    app = visit("glossary", word=typed)
+    assert not app.info and f"**{found}" in said(app)

@@ -129,6 +129,22 @@ def test_the_answer_is_the_most_useful_of_those_within_their_control(data):
     assert sentences.answer(table).startswith("None")
 
 
+def test_another_risk_than_names_has_its_own_answer(data):
+    """Names are kept out by scrubbing, which leaves canaries and membership as they were."""
+    table = measured(lineup(settings(sweeps_of(data.runs()))[0]), data)
+    known = risks(set(table["metric"]))
+    rows = table[table["metric"] == "auc_loss"].copy()
+    rows.loc[rows["defence"] == "dp-note", ["value", "low", "high"]] = (0.4, 0.35, 0.45)
+    rows.loc[rows["defence"].str.endswith("filter"), "value"] = 0.1
+    told = sentences.lowest(rows, known["auc_loss"])
+    assert "That was by full names." in told and "**DP per note, ε = 8** is lowest: 0.40" in told, (
+        "no filter changes it"
+    )
+    bare = rows[rows["defence"] == "nothing"].iloc[0]
+    assert f"without a defence {bare['value']:.2f}" in told
+    assert sentences.lowest(rows[rows["defence"] != "dp-note"].head(1), known["auc_loss"]) == ""
+
+
 @pytest.mark.parametrize(("metric", "ends"), [("auc_loss", "0.70 to 0.80"), ("exposure:8", "0.7 to 0.8")])
 def test_each_result_has_its_interval(metric, ends):
     row = {"defence": "dp-note", "seeds": 1, "value": 0.75, "low": 0.7, "high": 0.8, "control": math.nan}

@@ -55,7 +55,9 @@ def test_a_link_names_its_runs_and_a_choice_is_put_into_the_link(monkeypatch, le
     base = next(run for run in runs if run.spec.is_base)
     page = opened(monkeypatch, leaky_workspace, left=base.id, right="gpt2-000000000000")
     assert page.selectbox(key="pick_left").value == base.id
-    assert not page.exception, "an unknown run in the link is passed over"
+    assert not page.exception
+    (told,) = [one.value for one in page.warning]
+    assert "“gpt2-000000000000”, is not offered here" in told.replace("\\", ""), "another run is shown, and it says so"
     other = next(run for run in runs if run.spec.privacy.private)
     page.selectbox(key="pick_left").set_value(other.id).run()
     assert page.query_params["left"] == other.id
@@ -118,6 +120,12 @@ def test_prompts_nobody_can_answer_get_a_sentence(page, rude, told):
     assert not page.exception
     assert any(told in error.value for error in page.error)
     assert page.session_state["tries"] == []
+
+
+@pytest.mark.parametrize(("prompt", "answered"), [("Who has HIV? ", True), ("Patient:", False)])
+def test_a_question_is_met_with_what_these_models_do(page, prompt, answered):
+    page.chat_input[0].set_value(prompt).run()
+    assert any("they do not answer questions" in one.value for one in page.caption) is answered
 
 
 def test_a_prompt_longer_than_the_context_gets_a_sentence_in_both_columns(page):

@@ -162,8 +162,8 @@ def test_nothing_is_called_no_leak_where_no_identifier_is_known(workspace):
     """Uploads may come without identifiers: a green badge would say that the model is safe."""
     (run,) = workspace.runs()[:1]
     answer = Answer(run.id, (0,), ("Ann Lee",), ((),), judged=False)
-    assert "cannot be judged" in side_by_side._badge(answer) and "no leak]" not in side_by_side._badge(answer)
-    assert "no leak]" in side_by_side._badge(Answer(run.id, (0,), ("Ann Lee",), ((),)))
+    assert "cannot be judged" in side_by_side._badge(answer) and "no leak in" not in side_by_side._badge(answer)
+    assert "no leak in" in side_by_side._badge(Answer(run.id, (0,), ("Ann Lee",), ((),)))
     (sample,) = (own for _, own in side_by_side.Try("Re:", (answer,)).samples())
     assert not sample.judged
     assert why.told([("Re:", answer)], [run]) == (

@@ -63,6 +63,12 @@ def test_the_verdict_stands_before_the_tables_and_the_link_keeps_the_choice(data
     assert {"Report (HTML, prints to PDF)", "JSON", "All tables (CSV)"} <= set(labels)
 
 
+def test_a_link_to_a_run_that_is_gone_says_so(data, smoke_specs):
+    app = opened(runs=f"gpt2-gone,{smoke_specs['plain'].run_id}")
+    assert app.multiselect(key="report_runs").value == [smoke_specs["plain"].run_id]
+    assert ["gpt2-gone" in one.value.replace("\\", "") for one in app.warning] == [True]
+
+
 def test_a_score_in_the_ledger_is_no_markup_on_the_page(monkeypatch):
     """What one user typed into the ledger is in the findings of a report that others open."""
     choice = Choice.of(10.0, 0.0, "loss ![x](https://example.org/a.png)")
@@ -91,6 +97,7 @@ def test_limits_that_were_set_on_the_trade_off_page_are_in_the_report(data, smok
     assert not app.exception
     assert "Only training without privacy meets your limits" in said(app)
     assert app.multiselect(key="report_runs").value == [smoke_specs["plain"].run_id]
+    assert app.query_params["runs"] in (smoke_specs["plain"].run_id, [smoke_specs["plain"].run_id]), "to be sent on"
     app.toggle(key="report_annex").set_value(True).run()
     assert "Every ε against your limits" in [expander.label for expander in app.expander]
 

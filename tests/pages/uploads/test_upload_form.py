@@ -77,7 +77,7 @@ def test_from_a_file_to_a_cohort_that_can_be_trained_on(cohort, tmp_path):
     (upload,) = uploads(tmp_path)
     assert upload.name == "ward.csv" and upload.owner == app.session_state["owner_of_this_session"]
     assert app.metric[0].label.startswith("Members") and "Your notes" in "\n".join(c.value for c in app.caption)
-    assert "only you see them" in said(app)
+    assert "Synthetic patients, and your notes" in said(app)
     app.switch_page("pages/train.py").run()
     app.session_state["cohort"] = "brought"
     app.run()
