@@ -66,7 +66,7 @@ def choose(runs: Sequence[Run]) -> list[Run]:
         on_change=share,
         help="Choose models that were trained on the same cohort.",
     )
-    if not asked and found is not None and ids == [found.run_id]:
+    if not asked and found is not None and found.run_id and ids == [found.run_id]:
         st.session_state["linked_runs"] = st.query_params["runs"] = found.run_id  # so that a link shows the same
     gone = [run_id for run_id in (linked or "").split(",") if run_id and run_id not in by_id]
     if gone:

@@ -15,6 +15,7 @@ from pages.parts.pickers import sweep_picker
 
 OTHER = 0  # the choice “other hospitals”
 HOSPITAL = "hospital"  # key of the size, in the link too
+PICKED = "picked_hospital"  # in the session: the model and the size that were chosen last
 
 
 def choose(found: Sequence[Sweep]) -> tuple[Sweep, DeltaGenerator]:
@@ -59,15 +60,30 @@ def _size(same: Sequence[Sweep], row: DeltaGenerator) -> tuple[int | None, Seque
     asked = st.query_params.get("family")
     default = next((notes for notes, some in of_size.items() if any(one.id == asked for one in some)), None)
     options = [*(notes for notes in sorted(of_size) if notes != OTHER), *([OTHER] if OTHER in of_size else [])]
+    kind = same[0].model.kind
+    start = first.corpus.training_notes if default is None else default
     chosen = row.segmented_control(
         "Training notes, about",
         options,
-        default=first.corpus.training_notes if default is None else default,
+        default=None if _carried(kind, options) else start,
         required=True,
         format_func=lambda notes: "other" if notes == OTHER else rounded(notes),
-        key=f"{HOSPITAL}-{same[0].model.kind}",
+        key=f"{HOSPITAL}-{kind}",
         help="The size of the hospital. These hospitals have the same wording and naming, and differ only in how many "
         "patients they have.",
         **KEEP,
     )
+    st.session_state[PICKED] = (kind, chosen)
     return chosen, of_size[chosen]
+
+
+def _carried(kind: str, options: Sequence[int]) -> bool:
+    """Give the control of this model the size that was chosen for another one; whether there was one to give.
+
+    A link that names a size goes before it.
+    """
+    widget, before = f"{HOSPITAL}-{kind}", st.session_state.get(PICKED)
+    if before is None or before[0] == kind or before[1] not in options or widget in st.query_params:
+        return False
+    st.session_state[widget] = before[1]
+    return True

@@ -17,7 +17,7 @@ from core.evaluation.sweep import beside, sweeps
 from core.evaluation.sweep.sweeps import sweeps_of
 from core.runs.store import Workspace
 from core.spec import RunSpec
-from pages.parts.tradeoff import three_models
+from pages.parts.tradeoff import sweep_choice, three_models
 from pages.parts.tradeoff.models import Models
 from pages.parts.tradeoff.real_or_written import REAL_NOTES, STATE
 from pages.parts.tradeoff.same_prompt import NOT_KEPT
@@ -195,3 +195,17 @@ def test_costs_compare_runs_of_the_same_seeds():
     common = Models(runs(0, 1, 2), runs(0), runs(2, 0), None).of_common_seeds()
     assert [[run.spec.training.seed for run in some] for some in common[:3]] == [[0], [0], [0]]
     assert not any(Models(runs(0), [], runs(0), None).of_common_seeds()[:3])
+
+
+def test_the_size_stays_when_the_model_changes_unless_a_link_names_one(monkeypatch):
+    state: dict = {}
+    page = SimpleNamespace(session_state=state, query_params={})
+    monkeypatch.setattr(sweep_choice, "st", page)
+    assert not sweep_choice._carried("gpt2", [3_010, 12_040]), "nothing was chosen yet"
+    state[sweep_choice.PICKED] = ("gpt2", 3_010)
+    assert not sweep_choice._carried("gpt2", [3_010]), "the control keeps its own choice"
+    assert not sweep_choice._carried("distilbert", [12_040]), "there is no such hospital"
+    page.query_params = {"hospital-distilbert": "12,000"}
+    assert not sweep_choice._carried("distilbert", [3_010, 12_040])
+    page.query_params = {}
+    assert sweep_choice._carried("distilbert", [3_010, 12_040]) and state["hospital-distilbert"] == 3_010
