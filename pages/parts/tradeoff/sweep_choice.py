@@ -73,8 +73,9 @@ def _size(same: Sequence[Sweep], row: DeltaGenerator) -> tuple[int | None, Seque
         "patients they have.",
         **KEEP,
     )
-    st.session_state[PICKED] = (kind, chosen)
-    return chosen, of_size[chosen]
+    size = start if chosen is None else chosen
+    st.session_state[PICKED] = (kind, size)
+    return size, of_size[size]
 
 
 def _carried(kind: str, options: Sequence[int]) -> bool:
