@@ -178,7 +178,7 @@ def _wide(table: pd.DataFrame, spent: pd.DataFrame) -> pd.DataFrame:
         row = {"ε": epsilon_name(unit, epsilon), "seeds": of, "all met": bool(same["met"].all())}
         for one in same.to_dict("records"):
             value, low, high = (registry.measure_text(one["measure"], one[end]) for end in ("value", "low", "high"))
-            row[registry.measure_name(one["measure"])] = f"{'✓' if one['met'] else '✗'} {value} ({low} to {high})"
+            row[registry.measure_name(one["measure"])] = f"{_mark(one)} {value} ({low} to {high})"
         if len(attacked):
             row["attack"] = "; ".join(dict.fromkeys(map(_attack, attacked.to_dict("records"))))
         if (unit, epsilon) in cost.index:
@@ -189,11 +189,14 @@ def _wide(table: pd.DataFrame, spent: pd.DataFrame) -> pd.DataFrame:
     return wide[[*(name for name in wide if name not in last), *(name for name in last if name in wide)]]
 
 
+def _mark(row: Mapping[Hashable, Any]) -> str:
+    """✓ if a limit is met, ✗ if not, and ? where the figure meets it but a smaller ε does not."""
+    return "✓" if row["met"] else "?" if fails_by_smaller(row) else "✗"
+
+
 def _attack(row: Mapping[Hashable, Any]) -> str:
-    """The membership attack of a cell, by its name in tables: `rmia, of 10`; `loss only`; `loss only*`."""
-    if row["attacks"] > 1:
-        return f"{row['attack']}, of {row['attacks']}"
-    return f"{row['attack']} only{'*' if fails_by_smaller(row) else ''}"
+    """The membership attack of a cell, by its name in tables: `rmia, of 10`; `loss only`."""
+    return f"{row['attack']}, of {row['attacks']}" if row["attacks"] > 1 else f"{row['attack']} only"
 
 
 def _attacks_caption(table: pd.DataFrame) -> str:
@@ -206,7 +209,10 @@ def _attacks_caption(table: pd.DataFrame) -> str:
     )
     if not any(fails_by_smaller(row) for row in rows.to_dict("records")):
         return meaning
-    return f"{meaning}*\u00a0The loss attack alone would pass, but a smaller ε fails under a full audit. "
+    return (
+        f"{meaning}?\u00a0The loss attack alone would pass, but a smaller ε fails under a full audit: this ε does not "
+        "count as met. "
+    )
 
 
 WIDTHS = {"ε": 125, "attack": 165, "seeds": 60, "time": 80, "all met": 70}  # pixels: all columns fit on 1280
