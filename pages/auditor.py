@@ -57,6 +57,8 @@ def _chosen(now: Counts, runs: list[Run]) -> Run:
 def play(run: Run, *, helped: bool) -> None:
     """The note at hand with two buttons, or a button that deals the next ones."""
     card = guesses.next_card(run)
+    if told := guesses.last_answer(run):
+        st.markdown(told)
     if card is None and guesses.used_up(run):
         st.info(
             "Every note of this hospital's deck has been dealt. Look at the proof, or choose another hospital's model."
@@ -101,9 +103,14 @@ def _proved(run: Run, runs: list[Run]) -> None:
     if not found:
         st.caption("The proof appears here after the first guess.")
         return
-    chart_style.show(proof.chart(found), key="proof-chart", alt=" ".join(proof.sentences(found)))
+    if proof.proves_something(found):
+        chart_style.show(proof.chart(found), key="proof-chart", alt=" ".join(proof.sentences(found)))
     for line in proof.sentences(found):
         st.markdown(line)
+    if not proof.proves_something(found):
+        st.caption(
+            f"At least {proof.FEWEST} right guesses in a row are needed to prove anything, and more after errors."
+        )
     st.caption(f"{proof.promise(run)} The proof counts only if nobody looks the notes up on other pages.")
 
 

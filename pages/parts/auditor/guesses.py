@@ -27,6 +27,7 @@ class _Own:
     dealt: dict[str, int] = field(default_factory=dict)
     used_up: set[str] = field(default_factory=set)
     votes: dict[str, list[Vote]] = field(default_factory=dict)  # run id → guesses in their order
+    last: dict[str, Card] = field(default_factory=dict)  # run id → the note of the newest of these
 
 
 def _own() -> _Own:
@@ -88,7 +89,23 @@ def guess(run: Run, card: Card, says_member: bool, *, helped: bool) -> None:
     vote = Vote(right=says_member == card.member, machine=card.machine == card.member, helped=helped)
     own.hands[deck.hospital(run)] = [place for place in own.hands[deck.hospital(run)] if place > hand[0][0]]
     own.votes.setdefault(run.id, []).append(vote)
+    own.last[run.id] = card
     classroom.voted(run.id, vote)
+
+
+def last_answer(run: Run) -> str:
+    """Whether one's own newest guess about a model was right, and the machine's, in a sentence; empty before one.
+
+    Knowing it proves nothing more: the bound holds whatever was guessed before, and each note has a coin of its own.
+    """
+    own = _own()
+    card, mine = own.last.get(run.id), own.votes.get(run.id)
+    if card is None or not mine:
+        return ""
+    was = "It was in the training data." if card.member else "The model was not trained on it."
+    newest = mine[-1]
+    machine = f"{'right' if newest.machine else 'wrong'}{', too' if newest.machine == newest.right else ''}"
+    return f"**{'Right' if newest.right else 'Wrong'}.** {was} The machine was {machine}."
 
 
 def votes(run: Run) -> list[Vote]:

@@ -19,6 +19,7 @@ LINES = {  # who guessed → colour and dash
     "people with the model's help": (chart_style.RISK, "solid"),
     "the machine, on the same notes": (chart_style.CONTROL, "dash"),
 }
+FEWEST = next(count for count in range(1, 100) if live_epsilon([True] * count)[-1] > 0)  # right guesses in a row
 HOW = """
 For each note a fair coin decided whether it comes from a patient the model was trained on or from one it never saw;
 each patient appears once, even if you change to another model of the same hospital. If exchanging one patient for
@@ -75,6 +76,11 @@ def chart(found: dict[str, list[bool]]) -> go.Figure:
     figure.update_xaxes(title="guesses", rangemode="tozero")
     figure.update_yaxes(title="proved: ε at least", rangemode="tozero")
     return figure
+
+
+def proves_something(found: dict[str, list[bool]]) -> bool:
+    """Whether any line of the chart is above 0."""
+    return any(live_epsilon(right)[-1] > 0 for right in found.values())
 
 
 def sentences(found: dict[str, list[bool]]) -> list[str]:

@@ -150,7 +150,30 @@ def test_guesses_are_counted_and_told_with_the_machines(data, smoke_specs):
     app.toggle(key="helped").set_value(True).run()
     app.button(key="guess-True").click().run()
     assert "People with the model's help: **" in said(app) and "of 1** right" in said(app)
-    assert len(app.get("plotly_chart")) == 1
+    assert len(app.get("plotly_chart")) == 0, "no flat line before anything is proved"
+    assert "At least 7 right guesses in a row" in "".join(one.value for one in app.caption)
+
+
+def test_after_each_guess_one_learns_whether_it_was_right(data, smoke_specs):
+    name = smoke_specs["plain"].run_id
+    app = visit("auditor", run=name)
+    assert "trained on it." not in said(app)
+    app.button(key="deal").click().run()
+    for says in (True, False):
+        app.button(key=f"guess-{says}").click().run()
+        vote = app.session_state["auditor"].votes[name][-1]
+        member = vote.right == says
+        what = "It was in the training data." if member else "The model was not trained on it."
+        assert f"**{'Right' if vote.right else 'Wrong'}.** {what}" in said(app)
+        machine = "right" if vote.machine else "wrong"
+        assert f"The machine was {machine}{', too' if vote.machine == vote.right else ''}." in said(app)
+
+
+def test_fewer_right_guesses_than_the_least_prove_nothing():
+    """By hand, E(½) = (2^(n + 1) − 1)/(n + 1): 18.1 for 6 right guesses and 31.9 for 7, of 20 needed."""
+    assert proof.FEWEST == 7
+    six, seven = ([Vote(True, False)] * count for count in (6, 7))
+    assert not proof.proves_something(proof.series(six)) and proof.proves_something(proof.series(seven))
 
 
 def test_a_class_follows_its_presenter_and_shares_its_count(data, smoke_specs):
