@@ -101,6 +101,8 @@ def _proved(run: Run, runs: list[Run]) -> None:
         st.rerun(scope="app")  # the presenter has chosen another model
     found = proof.series(guesses.votes(run))
     if not found:
+        if classroom.host_key():
+            st.markdown("Ask the class to open this page, to press **Deal me notes** and to guess.")
         st.caption("The proof appears here after the first guess.")
         return
     if proof.proves_something(found):

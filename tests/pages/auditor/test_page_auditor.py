@@ -180,6 +180,7 @@ def test_a_class_follows_its_presenter_and_shares_its_count(data, smoke_specs):
     code, key = classroom.classroom().open()
     host = visit("auditor", room=code, host=key, run=smoke_specs["dp"].run_id)
     assert "deal" not in {button.key for button in host.button}, "the presenter does not guess"
+    assert "Ask the class to open this page" in said(host)
     student = visit("auditor", room=code)
     assert "**The class audits** GPT\\-2 · ε = 8 per note" in said(student)
     assert "pick_run" not in {box.key for box in student.selectbox}
