@@ -51,7 +51,7 @@ def show() -> Typed:
         score = st.text_input(
             "Which score chose, and what did it read?",
             key=SCORE,
-            max_chars=300,
+            max_chars=2_000,
             placeholder="For example: loss on public notes",
         )
         st.caption(FIXED_NUMBER)

@@ -69,7 +69,7 @@ def show(ledger: Ledger, runs: Sequence[Run], entered: set[str], *, delta: float
     names = run_picker.labels(offered)
     with st.form("release", enter_to_submit=False):
         chosen = st.selectbox("Model", [run.id for run in offered], format_func=names.__getitem__, key="release_run")
-        reason = st.text_input("Who gets it, and what for?", key="release_reason", max_chars=300)
+        reason = st.text_input("Who gets it, and what for?", key="release_reason", max_chars=2_000)
         choice = choice_form.show()
         sent = st.form_submit_button(
             "Show the effect on the totals", icon=":material/calculate:", **viewer.locked("release")
