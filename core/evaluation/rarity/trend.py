@@ -222,7 +222,17 @@ def figures_sentence(one: Trend) -> str:
     return (
         f"From the most common to the rarest profiles the AUC changes by {signed(one.slope.value)} (95{NBSP}% interval "
         f"{signed(one.slope.low)} to {signed(one.slope.high)}{alone}; {over}{p_value_text(one.corrected)}). A change "
-        "above 0 means that rarer patients leak more."
+        f"above 0 means that rarer patients leak more.{_why_no_claim(one)}"
+    )
+
+
+def _why_no_claim(one: Trend) -> str:
+    """Why an interval beside 0 is not enough, after a blank; empty where it is, or where it contains 0."""
+    if one.corrected < ALPHA or one.tested < 2 or one.slope.low <= 0 <= one.slope.high:
+        return ""
+    return (
+        f" If rarity had no effect, one of the {one.tested} attacks would show as much in up to "
+        f"{math.ceil(100 * one.corrected):.0f} of 100 such cohorts."
     )
 
 

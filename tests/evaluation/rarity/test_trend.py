@@ -173,6 +173,10 @@ def test_every_figure_says_its_direction():
     assert "leak less" in headline("zlib", replace(more, slope=Interval(-0.2, -0.3, -0.1)))
     assert "the data do not show" in headline("zlib", replace(more, corrected=0.2))
     told = figures_sentence(more)
+    assert "If rarity had no effect" not in told, "the trend is claimed"
+    chance = replace(more, slope=Interval(0.1, 0.03, 0.17), corrected=0.06, tested=6)
+    assert "one of the 6 attacks would show as much in up to 6 of 100 such cohorts." in figures_sentence(chance)
+    assert "no effect" not in figures_sentence(replace(chance, slope=Interval(0.1, -0.03, 0.17)))
     assert "changes by +0.20" in told and "corrected for the 4 attacks tested, p = 0.030" in told
     assert told.endswith("A change above 0 means that rarer patients leak more.")
     assert "0.40 standard deviations more" in adjusted_sentence(more) and "contains 0" not in adjusted_sentence(more)
