@@ -184,3 +184,9 @@ def test_a_hundred_thousand_characters(index):
     text = filler * 2_400 + "Maria Keller " + filler
     spans = [span for span in find(text, index, "x") if span.kind == "leak"]
     assert [text[span.start : span.end] for span in spans] == ["Maria Keller"]
+
+
+def test_a_longer_place_wins_though_a_shorter_one_is_more_serious():
+    spans = [Span(0, 12, "diagnosis", "", "coincidence"), Span(0, 5, "full_name", "", "leak")]
+    kept = without_overlaps(spans, lambda span: (span.field != "full_name",))
+    assert [span.field for span in kept] == ["diagnosis"]

@@ -93,3 +93,13 @@ def test_places_are_in_order_within_the_answer_and_what_is_left_is_the_rest(text
 
 def test_an_empty_list_strikes_nothing():
     assert OutputFilter(detector=None, known=BlockList([])).apply("Maria Keller") == "Maria Keller"
+
+
+def test_places_that_touch_are_blacked_out_once():
+    class Two:
+        name = "two"
+
+        def find(self, text):
+            return [(0, 5, "full_name"), (5, 9, "mrn")]
+
+    assert OutputFilter(detector=Two()).apply("Maria1234 seen") == f"{BLACKED} seen"

@@ -111,3 +111,8 @@ def test_the_time_of_a_search_grows_with_the_length_and_not_with_its_square(part
 def test_a_name_of_several_parts_is_found_whole():
     name = "Anna-Maria-Luise Keller-Wren"
     assert name in {span.value for span in find_shaped(f"Patient: {name}, MRN 123456")}
+
+
+def test_an_age_identifies_only_above_89():
+    assert find_shaped("an 88-year-old and an 80 yo, 89 years old") == []
+    assert [span.value for span in find_shaped("a 90-year-old, 91 yo")] == ["90", "91"]

@@ -56,3 +56,8 @@ def test_what_identifies_nobody_has_no_form():
     assert written_forms("email", "none") == () and written_forms("address", "homeless") == ()
     with pytest.raises(ValueError, match="no direct identifier"):
         written_forms("diagnosis", "hypertension")
+
+
+def test_a_number_of_five_digits_counts_only_after_its_word():
+
+    assert written_forms("mrn", "12345") == ("MRN 12345", "MRN-12345", "MRN: 12345")

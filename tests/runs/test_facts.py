@@ -6,6 +6,7 @@ import json
 import math
 import re
 
+import pandas as pd
 import pytest
 
 from core.evaluation.registry import on_card
@@ -144,3 +145,11 @@ def test_epochs_and_delta_are_written_as_people_write_them(workspace, smoke_spec
     facts = run_facts("x", run.spec.model_copy(update={"training": training}), mechanism, run.metrics)
     assert told in facts.training
     assert ", 10⁻⁵)-differential privacy" in facts.promise
+
+
+def test_shares_stand_with_their_own_intervals():
+    rows = [("field_patients:ssn", "run", 0.4, 0.3, 0.5), ("field_patients:ssn", "heldout", 0.2, 0.1, 0.25)]
+    metrics = pd.DataFrame(rows, columns=["metric", "arm", "value", "low", "high"])
+    (row,) = [row for row in hipaa_rows(metrics) if row["tested"] != "no"]
+    names = ("value", "low", "high", "control", "control_low", "control_high")
+    assert [row[name] for name in names] == [0.4, 0.3, 0.5, 0.2, 0.1, 0.25]

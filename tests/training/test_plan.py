@@ -86,3 +86,9 @@ def test_freezing_takes_the_tied_output_with_it() -> None:
         assert set(parameters) == {"tokens.weight", "body.weight", "body.bias"}
     assert all(parameter.requires_grad for parameter in model.parameters())
     assert isinstance(model["tokens"].weight, torch.nn.Parameter)
+
+
+def test_the_learning_rate_rises_and_falls_in_equal_steps_and_the_last_step_still_trains():
+    training = TrainingSpec(learning_rate=1.0, warmup=0.4)
+    found = [learning_rate(training, step, 10) for step in range(1, 11)]
+    assert found == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6])

@@ -95,3 +95,8 @@ def test_pieces_save_a_patients_padding_and_lose_nobody() -> None:
     assert padded < 1.15 * lengths.sum() < 1.7 * lengths.sum() < lengths.max() * 64
     even = np.full(64, 50)
     assert len(pieces(np.arange(64), units, even)) == 1
+
+
+def test_every_purpose_has_a_stream_of_its_own():
+
+    assert len(Purpose) == len(Purpose.__members__) == 4

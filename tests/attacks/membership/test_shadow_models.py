@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from core.attacks.membership.reference import POPULATION, SHADOWS, reference_notes
 from core.attacks.membership.shadow_models import (
     ACCUSED,
     BLOCK,
@@ -20,6 +21,8 @@ from core.attacks.membership.shadow_models import (
 from core.attacks.membership.shadow_scores import ShadowScores
 from core.attacks.registry import NotPossible
 from core.evaluation.stats.roc import roc
+from tests.attacks.membership.test_membership_attacks import target
+from tests.tiny_models import tiny
 
 PATIENTS = [f"P{number:03d}" for number in range(43)]
 
@@ -137,3 +140,10 @@ def test_too_few_models_and_notes_that_everybody_read_are_refused():
     every = ShadowScores(np.full((12, 2), -1.0), np.ones((12, 2), dtype=bool))
     with pytest.raises(NotPossible, match="read it"):
         likelihood_ratios(np.full(2, -1.0), every)
+
+
+def test_every_shadow_reads_its_own_half_of_the_reference_patients():
+    one = target("gpt2", {"target": tiny("gpt2", seed=3)})
+    read = {role: frozenset(reference_notes(one, role)["patient_id"]) for role in (POPULATION, *SHADOWS)}
+    assert len(set(read.values())) == 3
+    assert all(len(read[role]) == len(read[POPULATION]) // 2 for role in SHADOWS)

@@ -8,6 +8,7 @@ from transformers import DistilBertConfig, DistilBertForMaskedLM, GPT2Config, GP
 
 from core.attacks.memorisation import extraction
 from core.attacks.memorisation.extraction import (
+    GENERATION_COLUMNS,
     OLD_RULE_RECORDS,
     ExtractionStopped,
     extract,
@@ -21,6 +22,7 @@ from core.corpus.synthetic.hospital import build
 from core.models import encoding, tokenizer
 from core.models.build import LanguageModel
 from core.phi.fields import FIELD
+from core.phi.index import PhiIndex
 from core.phi.leaks import find
 from core.phi.old_rule import old_rule
 from core.spec import CORPUS_PRESETS, AuditSpec
@@ -270,3 +272,10 @@ def test_a_file_that_is_no_text_is_refused(tmp_path):
     for name in ("bytes", "nothing-here"):
         with pytest.raises(ValueError, match="cannot be read as a text file"):
             read_prompts(tmp_path / name)
+
+
+def test_a_shared_value_is_a_leak_of_the_member_alone():
+    patients = pd.DataFrame({"patient_id": ["A", "X"], "split": ["member", "heldout"], "full_name": "Maria Keller"})
+    row = pd.DataFrame([(0, 1, "Patient:", 7, " Maria Keller is well.")], columns=list(GENERATION_COLUMNS))
+    found = value_hits(row, PhiIndex.build(patients)).set_index("patient_id")["kind"]
+    assert found.to_dict() == {"A": "leak", "X": "coincidence"}

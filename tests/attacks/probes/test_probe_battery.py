@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -10,8 +11,10 @@ import pytest
 
 from core.attacks.battery import REGISTRY
 from core.attacks.probes import cosine, generated, half_name, mlp, name_seen, per_condition, static, table
+from core.attacks.probes.cosine import differences
 from core.attacks.probes.generated import Named, where_first
 from core.attacks.probes.identities import identities, named_in, somebody_else, turned
+from core.attacks.probes.per_condition import chosen_conditions
 from core.attacks.registry import NotPossible, Target, checked, no_report
 from core.corpus.synthetic.hospital import build
 from core.corpus.transforms.defences import defended
@@ -289,3 +292,20 @@ def test_names_are_kept_in_the_order_in_which_they_were_first_written():
     written = ["often", "once", "another", "often", "last"]
     first = where_first([Named(row, 0, 5, name) for row, name in enumerate(written)])
     assert [(one.name, one.generation) for one in first] == [("often", 0), ("once", 1), ("another", 2), ("last", 4)]
+
+
+def test_conditions_without_a_vector_count_on_neither_side():
+
+    similarity = np.array([[0.8, np.nan, 0.2, 0.4, np.nan]])
+    assert differences(similarity, np.array([[True, True, False, False, False]])).tolist() == pytest.approx([0.5])
+
+
+def test_a_condition_that_everybody_has_is_not_asked_about():
+
+    has = np.zeros((8, 3), dtype=bool)
+    has[:4, 0], has[[0, 4], 1] = True, True  # 0: every learning member has it; 1: one of each half
+    has[4, 0] = True
+    has[:, 2] = True
+    asked = SimpleNamespace(members=np.ones(8, dtype=bool), codes=("a", "b", "c"), has=has, frequency=has.sum(0))
+    found = chosen_conditions(asked, np.arange(4), np.random.default_rng(0))
+    assert [place for place, _ in found] == [1]

@@ -14,6 +14,7 @@ from core.attacks.probes.half_name import FIRST, LAST, half_scores
 from core.attacks.probes.vectors import vectors
 from core.models.build import LanguageModel
 from core.models.encoding import encode
+from tests.tiny_models import tiny
 
 KINDS = ("gpt2", "distilbert", "bert")
 PEOPLE = pd.DataFrame(
@@ -129,3 +130,12 @@ def test_what_cannot_be_asked_is_said_in_a_sentence(untrained):
     ):
         with pytest.raises(ValueError, match=said):
             ask(untrained["bert"], name, condition, other_names=others, **how)
+
+
+def test_a_condition_scores_the_mean_over_its_own_tokens_whatever_it_is_read_with():
+
+    lm = tiny("gpt2", seed=3)
+    conditions = [[5], [7, 8], [9, 10, 11], [12] * 9, [13, 14], [15] * 5]
+    together = condition_scores(lm, ["Mr. Lee"], conditions)[0]
+    alone = [condition_scores(lm, ["Mr. Lee"], [one])[0, 0] for one in conditions]
+    assert together == pytest.approx(alone, abs=1e-5)

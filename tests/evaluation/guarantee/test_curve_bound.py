@@ -26,6 +26,7 @@ from core.spec import VocabularySpec
 from core.training.accounting.mechanism import Mechanism
 from core.training.accounting.privacy_loss import numerical_epsilon
 from core.training.accounting.tradeoff import Tradeoff, dp_ceiling, tradeoff
+from tests.evaluation.guarantee.test_guarantee import NO_SCORES, lines
 
 
 def gaussian(sigma: float, *, steps: int = 1, rate: float = 1.0) -> Mechanism:
@@ -196,3 +197,12 @@ def test_a_vocabulary_has_no_such_bound_and_wrong_counts_are_refused() -> None:
     assert math.isnan(curve_epsilon(with_words, canaries=8, guesses=8, correct=8))
     with pytest.raises(ValueError, match="0 ≤ correct ≤ guesses ≤ canaries"):
         curve_epsilon(gaussian(1.0), canaries=8, guesses=4, correct=5)
+
+
+def test_the_curve_counts_every_coin_though_a_tenth_is_guessed():
+    run = Mechanism(unit="note", noise_multiplier=0.8, sample_rate=1.0, steps=1, delta=1e-5, max_grad_norm=1.0)
+    inserted = np.arange(200) % 2 == 0
+    table = lines(inserted, np.where(inserted, 1 + np.arange(200), 500 + np.arange(200)))
+    bounds = audit_guarantee(table, NO_SCORES, unit="note", delta=run.delta, promised=run.epsilon())
+    row = by_curve(with_curve(bounds, run))
+    assert row["epsilon"] == curve_epsilon(run, canaries=200, guesses=20, correct=20)

@@ -351,3 +351,36 @@ def test_random_canaries_that_nobody_read_prove_something_in_at_most_one_of_twen
         found = audit_guarantee(table, NO_SCORES, unit="note", delta=1e-5, promised=8.0)
         proved += float(headline(found)["epsilon"]) > 0
     assert proved <= stats.binom.ppf(0.999, 200, 0.05)
+
+
+def test_looks_that_can_prove_nothing_do_not_share_the_error():
+    few = lines(np.array([True, False, True, False]), np.array([1, 2, 3, 4]))  # one guess proves nothing at 95 %
+    alone = audit_guarantee(perfect(48), NO_SCORES, unit="patient", delta=0.0, promised=math.inf)
+    both = audit_guarantee(pd.concat([perfect(48), few]), NO_SCORES, unit="patient", delta=0.0, promised=math.inf)
+    pd.testing.assert_frame_equal(both, alone)
+    assert (both["ceiling"] > 0).all()
+
+
+def test_the_threshold_is_fitted_on_the_other_half_alone():
+    rng, found = np.random.default_rng(7), []
+    for seed in range(300):
+        counts = split_half_counts(rng.random(16), np.arange(16) < 8, seed)
+        found.append((counts.tp - counts.fp) / 4)
+    assert abs(np.mean(found)) < 4 * 0.3 / math.sqrt(300)  # blind scores: TPR − FPR is 0 on average
+
+
+def test_only_patients_with_few_notes_count_where_a_note_is_protected():
+    rng = np.random.default_rng(2)
+    usual = patients(rng, 4.0, count=40, notes=2)
+    many = patients(rng, 4.0, count=30, notes=5)
+    many = many.assign(patient_id="Q" + many["patient_id"], note_id="Q" + many["note_id"])
+    scores = pd.concat([usual, many], ignore_index=True)
+    row = audit_guarantee(perfect(0), scores, unit="note", delta=0.0, promised=math.inf).iloc[0]
+    assert row["group"] == 2 * 2 and row[["tp", "fn", "fp", "tn"]].sum() == 20, "half of the 40 with at most 2 notes"
+
+
+def test_a_hundred_random_canaries_are_enough():
+    inserted = np.arange(100) % 2 == 0
+    table = pd.concat([perfect(48), lines(inserted, np.where(inserted, 1, 900))])
+    found = audit_guarantee(table, NO_SCORES, unit="note", delta=1e-5, promised=8.0)
+    assert headline(found)["trials"] == 10 and "random words" in headline(found)["audit"]

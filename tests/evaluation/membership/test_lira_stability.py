@@ -16,6 +16,7 @@ from core.evaluation.membership.lira_stability import (
     HALF_COLUMNS,
     NUMBER_COLUMNS,
     SEED_COLUMNS,
+    _rank_correlations,
     stability,
     stability_sentences,
 )
@@ -156,3 +157,10 @@ def test_sentences_have_the_figures_of_the_tables():
     row = found.by_number[(found.by_number["models"] == 2) & (found.by_number["level"] == "note")].iloc[0]
     assert f"By note: AUC {row['auc']:.3f} with 2 shadow models" in said and "with all 10." in said
     assert "Two attacks, each with its own 5 shadow models, rank" in said and "(seed 1)" in said
+
+
+def test_members_and_others_are_correlated_apart():
+    member = np.arange(8) < 4
+    one = np.array([1.0, 2, 3, 4, 11, 12, 13, 14])
+    other = np.array([1.0, 2, 3, 4, 14, 13, 12, 11])
+    assert _rank_correlations(one, other, member) == {"member": pytest.approx(1.0), "heldout": pytest.approx(-1.0)}

@@ -14,7 +14,7 @@ from core.attacks.membership.white_box import fitted_log_odds, folds
 from core.evaluation.membership.curve import caught, ceiling_for, curve
 from core.evaluation.membership.resampling import Auc, Rates, population_thresholds
 from core.evaluation.membership.summary import figures, membership, over_splits, population_threshold
-from core.evaluation.membership.units import Units, units
+from core.evaluation.membership.units import Units, long_notes, units
 from core.evaluation.stats.bootstrap import patient_weights, percentile_interval
 from core.evaluation.stats.roc import privacy_leakage, roc
 from core.training.accounting.mechanism import Mechanism
@@ -324,3 +324,22 @@ def test_caught_counts_scores_at_the_threshold():
     told = caught(found, at)
     assert told.members == sum(s >= at for s in found.score[found.member])
     assert told.others == sum(s >= at for s in found.score[~found.member]) and told.of_others == found.nonmembers
+
+
+def test_the_ceiling_of_patients_is_that_of_the_one_with_the_most_notes():
+    table = scores(0, notes=3)
+    table = table[~table["note_id"].isin(["n1-2", "n2-2", "n2-1"])]
+    extra = table[table["note_id"] == "n0-0"].assign(note_id="n0-9")
+    judged = units(pd.concat([table, extra], ignore_index=True), "patient")
+    run = Mechanism(unit="note", noise_multiplier=2.0, sample_rate=0.1, steps=10, delta=1e-6, max_grad_norm=1.0)
+    found = ceiling_for(run, judged, "patient")
+    assert found.group == 4 and found.epsilon == run.patient_epsilon(4)
+
+
+def test_where_everybody_is_accused_nothing_is_uncertain():
+    last = curve(units(scores(2, shift=1.0)), resamples=50, seed=0).iloc[-1]
+    assert (last["fpr"], last["tpr"], last["low"], last["high"]) == (1.0, 1.0, 1.0, 1.0)
+
+
+def test_a_note_as_long_as_the_median_is_short():
+    assert long_notes(pd.DataFrame({"tokens": [5, 7, 7, 7, 9]})).tolist() == [False, False, False, False, True]

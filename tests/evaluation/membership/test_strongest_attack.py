@@ -18,6 +18,7 @@ from core.evaluation.membership.strongest_attack import (
     strongest_of,
     strongest_sentence,
 )
+from core.evaluation.membership.summary import figures
 from core.evaluation.membership.units import units
 from core.evaluation.stats import bootstrap
 from core.evaluation.stats.bootstrap import Interval
@@ -187,3 +188,9 @@ def test_a_sentence_names_every_membership_attack_in_words():
         named = words.replace("\u00a0", " ").lower()
         assert named.endswith(f"({name})") or named == f"the {name} attack"
     assert in_words("of tomorrow") == "the attack “of tomorrow”"
+
+
+def test_a_certain_precision_rests_on_patients_and_not_on_their_notes():
+    judged = units(scores("attention", [1.0] * 4 + [-1.0] * 16, [True] * 10 + [False] * 10, notes=7))
+    one = next(one for one in figures(judged, own=0.0, resamples=20, seed=0) if one.metric == "precision")
+    assert (one.value, one.low) == (1.0, pytest.approx(proportion_interval(4, 4)[0]))

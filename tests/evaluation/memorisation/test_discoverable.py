@@ -141,3 +141,15 @@ def test_median_interval_covers():
     found = [median_interval(one) for one in draws]
     held = sum(one.low <= math.log(2) <= one.high for one in found)
     assert 940 <= held <= 985
+
+
+def test_as_easy_as_a_stranger_is_not_easier():
+    found = tries_figures(table({"mrn": [0.2, 0.3, 0.2, 0.1]}, 2), resamples=20).set_index(["field", "figure", "arm"])
+    assert found.loc[("mrn", "above", "run"), "value"] == 0.5
+
+
+def test_within_a_thousand_tries_includes_the_thousandth():
+    chance = 1 - 0.5 ** (1 / 999.5)
+    assert tries(chance, 0.5) == 1_000
+    found = tries_figures(table({"mrn": [chance, chance]}, 1), resamples=20).set_index(["field", "figure", "arm"])
+    assert found.loc[("mrn", "within", "run"), "value"] == 1.0

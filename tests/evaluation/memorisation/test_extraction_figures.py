@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from core.corpus.tables import Corpus
+from core.evaluation.memorisation.canaries import exposure_by_copies
 from core.evaluation.memorisation.extraction import (
     by_field,
     distinct_values,
@@ -18,6 +19,7 @@ from core.evaluation.memorisation.extraction import (
     recall_table,
     sample_numbers,
 )
+from core.evaluation.memorisation.verbatim import verbatim_rate
 from core.evaluation.stats.intervals import proportion_interval
 from core.phi.fields import FIELDS
 from core.spec import CorpusSpec
@@ -155,3 +157,22 @@ def test_a_name_repeated_a_thousand_times_is_one_leak():
     table = pd.DataFrame({"generation_id": range(1000), "ratio": np.arange(1000.0)})
     found = recall_at_errors(table, many, hits(*[hit(n, "A") for n in range(1000)]), errors=0)
     assert (found.found, found.leaks, found.recall) == (1, 1, 1.0)
+
+
+def test_only_the_forms_asked_for_are_averaged():
+    rows = [("HS", 1, True, 4.0), ("HS", 1, True, 6.0), ("random", 1, True, 0.0), ("random", 1, False, 9.0)]
+    found = exposure_by_copies(pd.DataFrame(rows, columns=["form", "insertions", "inserted", "exposure"]))
+    assert found[["arm", "exposure", "canaries"]].to_numpy().tolist() == [["run", 5.0, 2]]
+
+
+def test_the_same_text_after_two_prompts_is_read_twice():
+    two = GENERATIONS.assign(text=["same", "t1", "t2", "same", "t4", "t5"])  # texts 0 and 3, after “p” and “q”
+    ranking = pd.DataFrame({"generation_id": range(6), "ratio": [6.0, 5.0, 1.0, 4.0, 3.0, 2.0]})
+    found = recall_at_errors(ranking, two, hits(hit(4, "A")), errors=2)
+    assert (found.found, found.leaks, found.read) == (0, 1, 2), "0 and 1 are errors, and 3 is the third"
+
+
+def test_the_interval_is_at_least_wilsons_over_notes():
+    rows = pd.DataFrame({"patient_id": np.repeat([f"P{n}" for n in range(20)], 2), "verbatim": [True, False] * 20})
+    found = verbatim_rate(rows, resamples=100)  # each patient is at one half: resampling shows no spread
+    assert (found.low, found.high) == pytest.approx(proportion_interval(20, 40))

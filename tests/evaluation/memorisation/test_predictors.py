@@ -88,3 +88,11 @@ def test_log_odds_rank_unseen_notes_by_a_single_feature_in_the_direction_that_wa
     said, truth = odds > 0, memorised.to_numpy()[judged]
     assert row.loc[("B: length", "judged"), "precision"] == pytest.approx(truth[said].mean())
     assert row.loc[("B: length", "judged"), "recall"] == pytest.approx(said[truth].mean())
+
+
+def test_the_half_that_is_judged_teaches_nothing():
+    features, patients = cohort(np.random.default_rng(0), 200)
+    memorised = features["others"].to_numpy() > 10
+    before, judged = unseen_log_odds(features, memorised, patients, "C: other characters")
+    after, _ = unseen_log_odds(features, np.where(judged, ~memorised, memorised), patients, "C: other characters")
+    np.testing.assert_array_equal(before, after)

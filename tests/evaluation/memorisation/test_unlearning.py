@@ -83,3 +83,8 @@ def test_patients_never_read_are_anywhere():
     assert mean["place"] == pytest.approx(0.5, abs=0.04)
     assert mean["middle"] == pytest.approx(0.5, abs=0.04)
     assert mean["above"] == pytest.approx(0.05, abs=0.02) and mean["below"] == pytest.approx(0.05, abs=0.02)
+
+
+def test_a_place_of_exactly_95_percent_is_not_above():
+    found = figures(standing({"A": 18.5, "B": 0.5}, np.arange(20.0)))  # places 19 / 20 and 1 / 20
+    assert found.loc[("original", "above"), "value"] == found.loc[("original", "below"), "value"] == 0.0

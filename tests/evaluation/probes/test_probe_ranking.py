@@ -77,3 +77,10 @@ def test_correlation_with_frequency_equals_scipy():
         ranking.weighted_correlation(left, right, places), np.arange(16), places, resamples=20
     ).value
     assert value == pytest.approx(ranking.patient_correlations(scores[:1], frequency, bins)[0])
+
+
+def test_a_blind_ranking_finds_a_patients_own_share_of_conditions():
+    has = np.zeros((2, 20), dtype=bool)
+    has[0, :10], has[1, :2] = True, True
+    _, blind = ranking.patient_precisions(np.zeros((2, 20)), has, ["a"] * 20)
+    assert blind.tolist() == [0.5, 0.1]

@@ -12,9 +12,13 @@ from scipy import stats
 from core.attacks.probes import cosine, fill_in, generated, half_name, name_seen, per_condition, table
 from core.evaluation.probes.cards import cards
 from core.evaluation.probes.figures import figures
+from core.evaluation.probes.interval_estimator import IntervalEstimator
 from core.evaluation.probes.tables import COLUMNS
+from core.evaluation.probes.verdicts import Found, above, judged
 from core.evaluation.probes.verdicts import Found as Words
-from core.evaluation.probes.verdicts import above, judged
+from core.evaluation.stats.bootstrap import Interval
+from core.evaluation.stats.boundary_intervals import auc_interval
+from core.evaluation.stats.intervals import mean_interval
 
 POOL = {"member": 40, "heldout": 20}
 SEEDS = 40
@@ -337,3 +341,24 @@ def test_verdicts():
 def test_a_score_that_is_no_number_is_refused():
     with pytest.raises(ValueError, match="1 of 2 scores of the probe “x”"):
         table.rows("x", "y", target=["a", "b"], score=[1.0, math.nan], label=True)
+
+
+def test_few_patients_are_the_trials_however_many_sentences_each_has():
+    values, units = np.repeat([0.2, 0.5, 0.9], 8), np.repeat(["A", "B", "C"], 8)
+    (found,) = IntervalEstimator(50, 0).mean("difference", ("",) * 6, values, 0.0, "", units)
+    assert (found.low, found.high) == pytest.approx(mean_interval([0.2, 0.5, 0.9])[1:]) and found.n == 3
+
+
+def test_an_interval_that_reaches_into_its_controls_is_no_sign():
+
+    assert above(Found(0.7, 0.60, 0.8, 10), Found(0.55, 0.5, 0.65, 10)) == "no sign"
+    assert above(Found(0.7, 0.66, 0.8, 10), Found(0.55, 0.5, 0.65, 10)) == "leak"
+
+
+def test_names_that_are_all_told_apart_are_no_certainty():
+
+    people = patients(12, 10)
+    member = (people["split"] == "member").to_numpy()
+    rows = table.rows(name_seen.PROBE, name_seen.METHOD, target="", score=member.astype(float), label=member, **people)
+    found = row_of(figures(rows, POOL, resamples=50), name_seen.PROBE, "AUC", name_seen.METHOD)
+    assert (found["value"], found["low"]) == (1.0, pytest.approx(auc_interval(Interval(1.0, 1.0, 1.0), 12, 10).low))

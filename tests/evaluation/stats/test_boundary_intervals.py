@@ -159,3 +159,9 @@ def test_differences_that_are_all_the_same_are_no_certainty():
     assert found.high == pytest.approx(share * -2.0 + (1 - share) * 10.0)
     at_an_end = mean_within([-10.0] * 5, -10.0, 10.0)
     assert at_an_end.low == -10.0 and at_an_end.high == pytest.approx(share * -10.0 + (1 - share) * 10.0)
+
+
+def test_thresholds_that_vary_widen_a_share_of_nought():
+
+    assert share_interval(Interval(0.0, 0.0, 0.4), 50).high == 0.4
+    assert share_interval(Interval(1.0, 0.3, 1.0), 50).low == 0.3

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace as Of
 
 import pandas as pd
 import pytest
 
+from core.evaluation import registry
 from core.evaluation.figures.limited import UTILITY
 from core.evaluation.registry import limits, measure_text
 from core.evaluation.stats.bootstrap import Interval
-from core.evaluation.sweep.limit_measures import costs, measures, utility_share
-from core.evaluation.sweep.limits import Limits
-from core.evaluation.sweep.recommendation import attack_text, recommend
+from core.evaluation.sweep import limit_measures
+from core.evaluation.sweep.limit_measures import costs, losses_by_patient, measures, utility_share
+from core.evaluation.sweep.limits import Limits, check_risks
+from core.evaluation.sweep.recommendation import _best_run, attack_text, recommend
 from core.runs.store import Workspace
 
 COLUMNS = {"kind": "gpt2", "size": "tiny", "base": "assets", "corpus": "c"}
@@ -193,3 +196,47 @@ def test_numbers_are_written_plainly():
     assert measure_text("auc_loss", 0.514) == "0.51" == measure_text("auc_strongest", 0.514)
     assert measure_text(UTILITY, 0.28) == "28\u00a0%"
     assert measure_text("full_name_patients_excess", -0.03) == "−3.0\u00a0%" and measure_text(UTILITY, math.nan) == "?"
+
+
+def test_the_run_to_take_is_the_most_useful_by_the_worse_end():
+    rows = [("wide", UTILITY, 0.9, 0.5, True), ("narrow", UTILITY, 0.8, 0.7, True)]
+    runs = pd.DataFrame(rows, columns=["run_id", "measure", "value", "low", "met"])
+    assert _best_run(runs, {UTILITY: 0.4}) == "narrow"
+
+
+def test_both_ends_of_a_limits_range_are_allowed():
+
+    for name in registry.limits():
+        for end in registry.limit_range(name):
+            check_risks({name: end})
+
+
+def test_usefulness_is_measured_on_held_out_notes_alone():
+
+    scores = pd.DataFrame(
+        {
+            "patient_id": ["A", "X", "X"],
+            "split": ["member", "heldout", "heldout"],
+            "score": [-1.0, -2.0, -3.0],
+            "tokens": 10,
+        }
+    )
+    assert losses_by_patient(scores).to_numpy().tolist() == [["X", 20, 50.0]]
+
+
+def test_a_run_on_other_notes_is_no_reference_for_usefulness(monkeypatch):
+
+    def run(name, other=False):
+        spec = Of(vocabulary=None, is_base=False, on_other_notes=other, privacy=Of(private=False), training=Of(seed=0))
+        return Of(id=name, spec=spec, figures_only=False)
+
+    nats = {"plain": 10.0, "other": 2.0, "base": 20.0}
+
+    def frame(name):
+        return pd.DataFrame({"patient_id": list("XYZ"), "nats": nats[name], "tokens": 10}, index=list("abc"))
+
+    monkeypatch.setattr(limit_measures, "settings", lambda runs: pd.DataFrame({"run_id": [one.id for one in runs]}))
+    monkeypatch.setattr(limit_measures, "heldout_losses", lambda run, summed: frame(run.id))
+    monkeypatch.setattr(limit_measures, "risks_of", lambda run, audit: {})
+    found = limit_measures.measures([run("plain"), run("other", other=True)], run("base"), {}).set_index("run_id")
+    assert found.loc["plain", "value"] == 1.0

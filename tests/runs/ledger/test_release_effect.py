@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from core.corpus.tables import Corpus
-from core.runs.ledger.release_effect import effect
+from core.runs.ledger.release_effect import Change, Effect, effect
 from core.runs.ledger.totals import DELTA, promised
 from tests.runs.released import SMOKE, mechanism, release, vocabulary
 
@@ -64,3 +64,8 @@ def test_a_release_that_ends_every_promise_says_so_and_why():
         assert changes["patient", False] == (None, (math.inf, DELTA))
         assert len(found.reasons) == 1 and why in found.reasons[0] and set(found.over(10.0)) == {"note", "patient"}
         assert "→ ε = ∞ (nothing is promised)." in found.sentences()[0]
+
+
+def test_a_total_that_equals_the_budget_is_within_it():
+    at = Effect((Change("note", "one note", None, (2.0, 1e-5)),), ())
+    assert at.over(2.0) == [] and at.over(1.999) == ["note"]

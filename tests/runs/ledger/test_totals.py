@@ -150,3 +150,13 @@ def test_a_word_said_often_costs_more_delta_than_row_h1_counts():
 def test_a_bad_delta_is_refused():
     with pytest.raises(ValueError, match="δ"):
         promised([], "note", 0.0)
+
+
+def test_a_vocabulary_released_by_itself_grows_with_the_notes_of_a_patient():
+    words = vocabulary(epsilon=0.01, delta=1e-8, words=10)
+    both = [release(1, mechanism=mechanism(2.0)), release(2, vocabulary=words)]
+    note, patient = promised(both, "note", DELTA), promised(both, "patient", DELTA)
+    spent, share = group_epsilon(*words.guarantee(), 3)
+    assert spent == pytest.approx(0.3) and share > 3e-7
+    run = mechanism(2.0).patient_epsilon(3, DELTA)
+    assert for_patient(both, note, patient, 3) == pytest.approx((run + spent, DELTA + share))

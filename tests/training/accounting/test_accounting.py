@@ -18,6 +18,7 @@ from core.training.accounting.gaussian import (
     group_epsilon,
     noise_multiplier,
     old_report_epsilon,
+    with_margin,
 )
 from core.training.accounting.mechanism import Mechanism
 
@@ -226,3 +227,8 @@ def test_more_noise_never_costs_more_however_much_it_is(sigma):
     assert by == "prv" and value <= epsilon(noise_multiplier=1e6, **setting) < 2e-6
     mechanism = Mechanism(unit="note", noise_multiplier=sigma, max_grad_norm=1.0, **setting)
     assert mechanism.patient_epsilon(37) < 1e-3 and advantage([mechanism]) < 1e-3
+
+
+def test_the_margin_is_a_thousandth_above_ten():
+
+    assert [with_margin(one) for one in (0.5, 5.0, 20.0)] == pytest.approx([0.505, 5.01, 20.02])

@@ -16,6 +16,7 @@ from core.training.accounting.group_privacy import patient_epsilon
 from core.training.accounting.mechanism import Mechanism
 from core.training.accounting.privacy_loss import renyi_epsilon
 from core.training.accounting.room import room
+from tests.runs.released import mechanism
 
 DELTA = 1e-5
 
@@ -118,3 +119,9 @@ def test_what_fits_beside_a_choice_keeps_the_total_within_the_budget():
     more = room([], chosen[0].mechanism, 1.5 * spent, DELTA, chosen)
     assert 0.99 * 1.5 * spent < total_epsilon([more], chosen, DELTA)[0] <= 1.5 * spent
     assert room([], chosen[0].mechanism, 0.99 * spent, DELTA, chosen) is None
+
+
+def test_a_choice_per_patient_covers_any_number_of_notes():
+
+    chosen = Chosen(mechanism(4.0, unit="patient"), 10, 0.0)
+    assert chosen.patient_epsilon(7) == pytest.approx(chosen.epsilon())

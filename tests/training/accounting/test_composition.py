@@ -10,7 +10,7 @@ from core.models.word_noise import WordNoise, gaussian_epsilon
 from core.spec import VocabularySpec
 from core.training.accounting.composition import advantage, composed_epsilon
 from core.training.accounting.gaussian import epsilon
-from core.training.accounting.mechanism import Mechanism
+from core.training.accounting.mechanism import ADD_REMOVE, Mechanism
 from core.training.accounting.room import room
 
 
@@ -170,3 +170,29 @@ def test_privacy_json_says_nothing_of_a_vocabulary_that_is_not_there():
     assert "vocabulary" not in plain.to_json()
     run = plain.with_vocabulary(words())
     assert Mechanism.from_json(run.to_json()) == run and Mechanism.from_json(plain.to_json()) == plain
+
+
+def test_a_replaced_unit_doubles_the_advantage():
+
+    one = mechanism(5.0)
+    assert advantage([one.replacing()]) == pytest.approx(2 * advantage([one])) and advantage([one]) > 0.05
+
+
+def test_what_holds_for_two_changes_follows_from_one():
+
+    for sigma in (3.0, 10.0, 40.0):
+        one, delta = mechanism(sigma), 1e-5
+        half = composed_epsilon([one.replacing()], delta)[0] / 2
+
+        assert composed_epsilon([one], delta / (1 + math.exp(half)))[0] <= half
+
+
+def test_one_more_run_replaces_nobody_whatever_the_last_one_did():
+    last = mechanism(2.0).model_copy(update={"noise_source": "secret"}).replacing()
+    more = room([], last, 4.0, 1e-5)
+    assert more.neighbouring == ADD_REMOVE and 3.9 < more.epsilon() <= 4.0
+
+
+def test_gdp_never_counts():
+    run = mechanism(0.7, 0.1, 50, accountant="gdp")
+    assert run.epsilon() == run.model_copy(update={"accountant": "prv"}).epsilon() and run.counted_by == "prv"

@@ -91,3 +91,8 @@ def test_words_cost_a_patient_more_than_training_alone(noise: str) -> None:
         steps = {(2.0, 256 / 2925): 46, (words.multiplier, 1.0): 1}
         assert run.patient_epsilon(3) == numerical_epsilon(steps, run.delta - alone, 3)
     assert math.isinf(run.patient_epsilon(60)), "words that only these notes say come out"
+
+
+def test_for_one_note_it_is_the_promise_by_the_runs_own_accountant():
+    run = mechanism(1.0, 0.1, 50, accountant="rdp")
+    assert run.patient_epsilon(1) == run.epsilon() > run.patient_epsilon(1, run.delta)

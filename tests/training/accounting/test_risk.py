@@ -8,10 +8,18 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from core.spec import RiskLimit
+from core.evaluation.guarantee.consequences import consequences
+from core.spec import RiskLimit, TrainingSpec
 from core.training.accounting.gaussian import noise_multiplier
 from core.training.accounting.mechanism import Mechanism
-from core.training.accounting.risk import achieved, check_risk, epsilon_for_risk, limit_mu, noise_for_risk
+from core.training.accounting.risk import (
+    achieved,
+    check_risk,
+    epsilon_for_risk,
+    limit_mu,
+    noise_for_risk,
+    rate_and_steps,
+)
 from core.training.accounting.tradeoff import dp_ceiling, of_history
 
 RECIPES = {3_000: (256 / 3_000, 138), 12_000: (512 / 12_000, 139), 48_000: (1_024 / 48_000, 141)}
@@ -143,3 +151,14 @@ def test_forty_guessers_stay_under_the_limit():
     assert limit.right is not None
     assert (most(right, 2 * trials, 1e-4) <= limit.right).all()
     assert right.mean() / (2 * trials) == pytest.approx(limit.right, abs=0.005)
+
+
+def test_right_guesses_are_half_and_half_the_advantage():
+    found = consequences(RiskLimit(right=0.6), sample_rate=0.1, steps=50, delta=1e-5)
+    assert 0.599 < found.right <= 0.6
+
+
+def test_whole_numbers_of_steps_are_not_rounded_up():
+
+    assert 4 / (8 / 98) > 49
+    assert rate_and_steps(TrainingSpec(batch_size=8, epochs=4), 98) == (8 / 98, 49)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
+from scipy.special import ndtri
 from scipy.stats import norm
 
 from core.models.word_noise import WordNoise
@@ -131,3 +132,13 @@ def test_a_vocabulary_without_noise_in_training_allows_what_it_alone_allows():
     training = mechanism(1.6, 0.09, 138)
     both, alone = (tradeoff([one]).caught(RATES) for one in (training.with_vocabulary(words), training))
     assert (both > alone)[:6].all() and (both <= math.e * alone + 1e-5)[:5].all()
+
+
+def test_rarer_errors_than_one_in_a_thousand_do_not_count_for_mu():
+
+    curve = of_history({(0.5, 0.05): 50})
+    accused = np.linspace(1e-3, 0.999, 20_000)
+    caught = curve.caught(accused)
+    seen = caught <= 0.999
+    brute = float(np.max(ndtri(caught[seen]) - ndtri(accused[seen])))
+    assert curve.gaussian_mu() == pytest.approx(brute, rel=1e-2)

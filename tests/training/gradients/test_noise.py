@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -86,3 +88,11 @@ def test_the_number_of_threads_changes_nothing() -> None:
         assert (drawn(4 * PAIRS) == alone).all()
     finally:
         torch.set_num_threads(before)
+
+
+def test_the_smallest_word_gives_finite_noise():
+
+    values = torch.zeros(4)
+    zeros = SimpleNamespace(random_raw=lambda size: np.zeros(size, dtype=np.uint64))
+    add_gaussian(values, 2.0, SimpleNamespace(bit_generator=zeros))
+    assert values[0].item() == pytest.approx(2 * (2 * 33 * 0.6931471805599453) ** 0.5), "√(−2 ln 2⁻³³)"
