@@ -86,6 +86,8 @@ GRID = (
     Setting("gpt2", MIDDLE, 8.0, 256, 2, 4e-3),
     Setting("gpt2", MIDDLE, 8.0, 256, 2, 2.5e-3),
     Setting("gpt2", LARGE, 8.0, 1_024, 6, 4e-3),
+    Setting("gpt2", LARGE, 1.0, 2_048, 6, 3.9e-3),
+    Setting("gpt2", LARGE, 1.0, 2_048, 12, 3.6e-3),
     Setting("distilbert", MIDDLE, 8.0, 512, 6, 2.6e-3, 0.4, 2),
     Setting("distilbert", MIDDLE, 8.0, 1_024, 12, 3e-3, 0.4, 2),
     Setting("distilbert", MIDDLE, 1.0, 512, 6, 1.4e-3, 0.4, 2),
