@@ -69,13 +69,13 @@ with picture:
     live, coming = (first, second) if live_first else (second, first)
 with knobs:
     st.header("Settings", anchor="settings")
+    button = st.empty()  # above the fold: the settings below it start at the recipe's
     corpus = cohort()
     spec = (
         choose_run(corpus.spec, notes=len(corpus.training_notes()), capped=len(corpus.training_notes(NOTE_CAP)))
         if corpus is not None and corpus.spec is not None
         else None
     )
-    button = st.empty()
     with button.container():
         asked = spec is not None and monitor.train_button(spec)
 with coming:

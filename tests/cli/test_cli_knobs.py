@@ -29,7 +29,7 @@ KNOBS = {
     "canary_copies": 16,
     "seed": 9,
 }
-OF_IMPORTS = {"imported", "deduplicated", "identifiers", "detector"}
+OF_IMPORTS = {"imported", "deduplicated", "identifiers", "detector", "split"}
 
 
 def options(knobs: dict[str, object]) -> list[str]:

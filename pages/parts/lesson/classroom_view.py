@@ -220,6 +220,12 @@ def host_panel() -> None:
             key="class-reset",
             help="Clears all counts. Everyone who joined starts again at step 1.",
         )
+        st.link_button(
+            "See it as a student",
+            f"lesson?room={room}",
+            icon=":material/school:",
+            help="Opens what students see, in a new tab: to rehearse, also before anyone else can join.",
+        )
         st.button("Leave the class", icon=":material/logout:", on_click=classroom.leave, key="class-leave")
 
 

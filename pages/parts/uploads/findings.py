@@ -6,6 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from core.corpus.importing.importer import Seen, fitting_canaries
+from core.evaluation.rarity.profiles import LEAST
 from core.evaluation.wording import interval_text, percent
 from core.phi.fields import FIELD
 from pages.parts.common.data_table import data_table
@@ -57,6 +58,12 @@ def _warnings(seen: Seen) -> list[str]:
         found.append(
             f"{seen.without_identifier:,} of {seen.patients:,} patients have no identifier that could be found in a "
             f"text{no_row}. For them, no leak can be counted."
+        )
+    if min(seen.members, seen.heldout) < LEAST:
+        found.append(
+            f"With {seen.members:,} members and {seen.heldout:,} held-out patients, a model can be seen to leak, but "
+            f"how well attacks do is hardly measured: their intervals stay wide below {LEAST} of each. Figures by "
+            "rarity need more."
         )
     found.extend(literal(remark, 400) for remark in seen.remarks)
     if not fitting_canaries(seen.training_notes):
