@@ -167,9 +167,10 @@ def lowest(rows: pd.DataFrame, risk: Drawn) -> str:
     bare, others = (measured[(measured["defence"] == "nothing") == none] for none in (True, False))
     if bare.empty or others.empty:
         return ""
-    number = wording.percent if risk.share else "{:.2f}".format
+    metric = str(rows["metric"].iloc[0])
+    number, unit = registry.number_format(metric).text, " bits" if metric.startswith("exposure") else ""
     best, none = (
-        f"{number(row['value'])} ({wording.interval_text(row['low'], row['high'], number)})"
+        f"{number(row['value'])}{unit} ({wording.interval_text(row['low'], row['high'], number)})"
         for row in (others.loc[others["value"].idxmin()], bare.iloc[0])
     )
     name = others.loc[others["value"].idxmin(), "name"]
