@@ -33,7 +33,7 @@ def extract(
     data: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Prompt a run many times and count whose details it writes, with controls. Nothing is stored."""
+    """Prompt a run many times and count the patients in its texts, with controls. Nothing is stored."""
     with errors_as_sentences():
         from core.attacks.memorisation.extraction import extract as attack
         from core.attacks.memorisation.extraction import index_of

@@ -32,9 +32,7 @@ def ledger(
     reason: Annotated[str | None, typer.Option(help="Who gets it, and what for. Required for a release.")] = None,
     best_of: Annotated[
         float | None,
-        typer.Option(
-            help="With --release: it was the best of a random number of trainings, whose expected number is N."
-        ),
+        typer.Option(help="With --release: it was the best of a random number of trainings, this many on average."),
     ] = None,
     best_of_shape: Annotated[
         float | None,

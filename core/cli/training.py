@@ -235,7 +235,7 @@ def sweep(
         str | None,
         typer.Option(
             envvar="PHILAB_SCHEDULER",
-            help="Address of a dask scheduler (tcp://host:port) whose workers share the data folder, or PHILAB_STORE.",
+            help="Address of a dask scheduler (tcp://host:port); its workers share the data folder, or PHILAB_STORE.",
         ),
     ] = None,
     data: DataFolder = None,

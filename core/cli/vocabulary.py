@@ -26,7 +26,7 @@ def words(
         str, typer.Option("--corpus", help="A preset, or a folder written by `corpus --out`.")
     ] = "classroom",
     model: Annotated[
-        str, typer.Option("--model", help="Model whose public vocabulary is extended: distilbert or bert.")
+        str, typer.Option("--model", help="Its public vocabulary is extended: distilbert or bert.")
     ] = "distilbert",
     unit: Annotated[str, typer.Option(help="What is protected: note or patient.")] = "note",
     count: Annotated[int, typer.Option("--words", help="Different words counted per unit.")] = 10,

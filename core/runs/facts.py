@@ -54,7 +54,7 @@ HASHED = (
 )
 SPLIT_GIVEN = (
     "The file of notes said which patients are members. An attack's success against held-out patients shows a leak "
-    "only if chance decided that: members of another ward, hospital or year can be told apart without any leak."
+    "only if chance decided that: members of another ward, hospital or year can be recognised without any leak."
 )
 FLOATING_POINT = (
     "The noise consists of ordinary floating-point numbers: an attack on their rounding (Mironov 2012) is not "

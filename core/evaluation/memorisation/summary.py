@@ -75,7 +75,7 @@ NO_SCORES = SCHEMAS["scores"].empty_table().to_pandas()
 def bounds_of(run: Run, scores: pd.DataFrame | None = None, people: pd.DataFrame | None = None) -> pd.DataFrame:
     """What the run's canaries and membership scores (by default its quick audit's) prove about its ε.
 
-    The canaries alone count for a run with figures only, which has no scores, and for notes whose split was given:
+    The canaries alone count for a run with figures only, which has no scores, and for notes with a given split:
     chance did not decide who is a member, so differences between patients would pass for a leak. `people` is a full
     audit's table `canary_patients`; the quick audit does not rank them. δ is that of the promise, which is larger than
     that of training if the run has a vocabulary from its notes (Hoory 2021, §3.2).

@@ -108,7 +108,7 @@ def membership(runs: Sequence[Run], audits: Mapping[str, StoredAudit], bases: Ma
 def membership_by_note(attacks: pd.DataFrame, controls: pd.DataFrame, runs: Sequence[Run]) -> pd.DataFrame:
     """AUC by note of the strongest attack on each model, from the report's tables `attacks` and `controls`.
 
-    That is the attack whose stored interval, widened for the choice, has the highest lower end
+    That is the attack with the highest lower end of its stored interval, widened for the choice
     (`core.evaluation.stats.intervals.most_certain`), of those of the full audit and the loss attack of the quick audit.
     The control is the loss attack on the public base model. `n` of `auc_loss` counts patients, so the notes are counted
     in the scores.

@@ -96,7 +96,7 @@ def guess(run: Run, card: Card, says_member: bool, *, helped: bool) -> None:
 def last_answer(run: Run) -> str:
     """Whether one's own newest guess about a model was right, and the machine's, in a sentence; empty before one.
 
-    Knowing it proves nothing more: the bound holds whatever was guessed before, and each note has a coin of its own.
+    Knowing it proves nothing more: the bound holds whatever was guessed before, and each note has a separate coin.
     """
     own = _own()
     card, mine = own.last.get(run.id), own.votes.get(run.id)

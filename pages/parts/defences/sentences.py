@@ -35,8 +35,8 @@ misses it every time. Health details and planted canaries stay, since they are n
 takes for an identifier and values of any patient's record, word for word; it also reads the prompt. The detector is
 that of the import for uploaded notes, and the shapes of PHI for a synthetic cohort. Membership and canaries are
 measured on probabilities, which a text filter does not change: their figures are those of the unfiltered model. What a
-filter blacks out because it is in a record tells whose record is there, so ε does not cover the answers of a private
-model behind such a filter.
+filter blacks out because it is in a record shows that this person has one, so ε does not cover the answers of a
+private model behind such a filter.
 
 **Perplexity** is measured on held-out patients' notes as they are written, with identifiers: a model trained only on
 `[NAME]` predicts names badly, so scrubbing costs perplexity here even if the model learned the clinical text equally

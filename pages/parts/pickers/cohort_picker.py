@@ -38,7 +38,7 @@ def choose_cohort() -> CorpusSpec | None:
     name = st.segmented_control(
         "Cohort",
         list(PRESETS),
-        default=None if asks_for_notes() else OPENING,  # a widget whose value was set must have no start value
+        default=None if asks_for_notes() else OPENING,  # a value that was set allows no start value
         required=True,
         format_func=PRESETS.__getitem__,
         key="cohort",

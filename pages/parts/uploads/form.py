@@ -33,7 +33,7 @@ NOBODY_ELSE = (
 CODES = "own_codes"  # deletion codes of this session's uploads, by digest; only their hashes are stored
 WRITE_DOWN = (
     "Write this code down. With it you can delete these notes and their models from any browser, even after this "
-    "session has ended. Only its hash is stored: after that nobody can find it out."
+    "session has ended. Only its hash is stored, so nothing can show it again after that."
 )
 _NEW_CODE = "own_new_code"  # the upload whose code was not shown yet
 # Wrong deletion codes per minute and session. All sessions together have no limit: they could lock everybody out, and
