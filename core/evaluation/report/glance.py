@@ -197,10 +197,12 @@ def _recognised(subject: Subject) -> str | None:
     secrets = [row["verdict"] for row in subject.rows("controls") if str(row["metric"]).startswith("exposure:")]
     attacks = [row for table in ("strongest", "strongest_note") for row in subject.rows(table)]
     # the coin, if there is no control
-    beaten = [row["value"] for row in attacks if row["low"] > 0.5 and not row["low"] <= row["base_high"]]
+    beaten = [row for row in attacks if row["low"] > 0.5 and not row["low"] <= row["base_high"]]
     if beaten:
-        right, of = pairs_of(max(beaten))
-        return f" (right in {right:,} of {of:,} pairs; a coin: {of // 2:,})"
+        best = max(beaten, key=lambda row: row["value"])
+        right, of = pairs_of(best["value"])
+        ends = f"{of * best['low']:,.0f} to {of * best['high']:,.0f}"
+        return f" (right in {right:,} of {of:,} pairs, {ends}; a coin: {of // 2:,})"
     return "" if "exceeds its control" in secrets else None
 
 

@@ -171,9 +171,13 @@ def test_an_attack_that_beats_coin_and_control_is_in_the_verdict(runs, report):
     assert verdict(attacked(public, 0.9, 0.5))[1].startswith(
         "An attack can recognise what the model was trained on (right in "
     )
-    for value, how in ((0.534, "right in 53 of 100 pairs; a coin: 50"), (0.999, "right in 999 of 1,000 pairs; a coin")):
+    for value, how in (
+        (0.534, "right in 53 of 100 pairs, 51 to 60; a coin: 50"),
+        (0.999, "right in 999 of 1,000 pairs, "),
+    ):
         near = attacked(public, 0.51, 0.5)
-        near.tables["strongest"].loc[near.tables["strongest"]["run"] == near.run.id, "value"] = value
+        own = near.tables["strongest"]["run"] == near.run.id
+        near.tables["strongest"].loc[own, ["value", "high"]] = value, max(value, 0.6)
         assert how in verdict(near)[1], "slightly better than a coin is told from certainty"
 
 
