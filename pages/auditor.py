@@ -38,7 +38,7 @@ def choose(runs: list[Run]) -> tuple[Run, bool]:
         run = _chosen(now, runs)
         st.markdown(f"**The class audits** {phi_text.literal(run_picker.label(run))}")
         return run, now.audited is not None and now.audited.helped
-    run = run_picker.pick("Model", runs, run_picker.default_pair(runs)[0], key="run")
+    run = run_picker.pick("Model", runs, run_picker.own(runs) or run_picker.default_pair(runs)[0], key="run")
     helped = st.toggle(
         "The model helps",
         key="helped",

@@ -79,7 +79,7 @@ if not runs:
     st.stop()
 picture, side = layout.picture_and_knobs()
 with side:
-    run = run_picker.pick("Model", runs, runs[0], key="run")
+    run = run_picker.pick("Model", runs, run_picker.own(runs) or runs[0], key="run")
     patient = pick_patient(run)
 if patient is None:
     st.stop()

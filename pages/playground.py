@@ -17,7 +17,7 @@ BLANKS = ("The patient takes sertraline for [MASK] and is well.", "The patient i
 
 def pick_pair(runs: list[Run]) -> list[Run]:
     """The model pickers above the two columns."""
-    left, right = run_picker.default_pair(runs)
+    left, right = run_picker.opening_pair(runs)
     first, second = st.columns(2, gap="large")
     with first:
         chosen = run_picker.pick("Left model", runs, left, key="left")

@@ -74,7 +74,7 @@ if not runs:
     st.stop()
 picture, side = layout.picture_and_knobs()
 with side:
-    run = run_picker.pick("Training", runs, runs[0], key="run")
+    run = run_picker.pick("Training", runs, run_picker.own(runs) or runs[0], key="run")
 with picture:
     place = layout.fresh("answer", run.id)
 with place:

@@ -22,6 +22,7 @@ from pages.parts.common.phi_text import literal
 from pages.parts.jobs import samples
 from pages.parts.jobs.live_strips import legend_html, loss_sentence, strips
 from pages.parts.jobs.sentences import job_title, stage_in_words, title
+from pages.parts.pickers import run_picker
 from pages.parts.pickers.sweep_picker import family_ids
 from pages.parts.session import instructor, owner, resources
 
@@ -87,7 +88,7 @@ def submit(spec: RunSpec) -> bool:
     except (EngineFailed, ValueError, OSError) as error:
         st.error(error_sentence(error), icon=":material/error:")
         return False
-    st.session_state["watched"] = job.id
+    st.session_state["watched"] = st.session_state[run_picker.OWN] = job.id
     if (seen := st.session_state.get(SEEN)) is not None:  # this rerun draws it, so none is needed for it
         st.session_state[SEEN] = {one for one in seen if one[0] != job.id} | {(job.id, job.state, _begun(job))}
     return True

@@ -28,7 +28,7 @@ ATTACK = (
 def choose(runs: Sequence[Run]) -> tuple[Choice, str]:
     """Draw the knobs. Returns the choice, and what the run is compared with (one of BESIDE)."""
     keep = KEEP
-    run = run_picker.pick("Model", runs, run_picker.default_pair(runs)[0], key="run")
+    run = run_picker.pick("Model", runs, run_picker.own(runs) or run_picker.default_pair(runs)[0], key="run")
     attacks = list(data.attacks(run))
     attack = st.selectbox("Attack", attacks, _able(run, attacks), key="attack", help=ATTACK, **keep)
     levels: list[Level] = ["patient", "admission"]

@@ -19,6 +19,8 @@ from pages.parts.pickers import linked_choice
 from pages.parts.pickers.cohort_picker import hospital_name
 from pages.parts.session import owner, resources
 
+OWN = "own_run"  # in the session: the id of the run that it submitted last
+
 
 def privacy_label(run: Run) -> str:
     """`no privacy`, `ε = 8 per note · DP`, or that it is the public model; a given σ is shown with its ε.
@@ -50,10 +52,13 @@ def _epsilon_spent(run: Run) -> float | None:
     return float(spent.iloc[-1]) if len(spent) else None
 
 
-def label(run: Run) -> str:
-    """A run's name in words: model, privacy, and what differs from the shipped runs that the pages open with."""
+def label(run: Run, noisy: Sequence[Run] = ()) -> str:
+    """A run's name in words: model, privacy, and what differs from the shipped runs that the pages open with.
+
+    `noisy` are the private runs that a control without noise belongs to, if any are known: it is named after their ε.
+    """
     spec = run.spec
-    parts = [MODEL_NAMES[spec.model.kind], privacy_label(run)]
+    parts = [MODEL_NAMES[spec.model.kind], _control_label(noisy) if noisy else privacy_label(run)]
     if spec.model.size != "tiny":
         parts.append(spec.model.size)
     if spec.model.base != CLINICAL:
@@ -70,10 +75,17 @@ def label(run: Run) -> str:
         parts.append("secret noise")
     if spec.training.seed:
         parts.append(f"seed {spec.training.seed}")
-    parts.append("not audited yet" if isinstance(run, TrainedRun) else "shipped" if run.shipped else "made here")
+    if not run.shipped:
+        parts.append("not audited yet" if isinstance(run, TrainedRun) else "made here")
     if run.figures_only:
         parts.append("figures only")
     return " · ".join(parts)
+
+
+def _control_label(noisy: Sequence[Run]) -> str:
+    """`as for ε = 8 and 3 per note, but without noise (no privacy)`."""
+    epsilons = [promised_text(epsilon) for epsilon in sorted({run.epsilon or 0.0 for run in noisy}, reverse=True)]
+    return f"as for ε = {' and '.join(epsilons)} per {noisy[0].spec.privacy.unit}, but without noise (no privacy)"
 
 
 def labels(runs: Sequence[Run]) -> dict[str, str]:
@@ -82,7 +94,11 @@ def labels(runs: Sequence[Run]) -> dict[str, str]:
 
 
 def _labelled(runs: Sequence[Run]) -> dict[str, str]:
-    named = {run.id: label(run) for run in runs}
+    noisy: dict[str, list[Run]] = {}
+    for run in runs:
+        if run.spec.privacy.private:
+            noisy.setdefault(run.spec.clipped_spec().run_id, []).append(run)
+    named = {run.id: label(run, noisy.get(run.spec.run_id, ())) for run in runs}
     times = Counter(named.values())
     return {run_id: name if times[name] == 1 else f"{name} · {run_id}" for run_id, name in named.items()}
 
@@ -103,12 +119,17 @@ def _metrics(folder: str, _run: Run) -> pd.DataFrame:
 def promptable(*, unaudited: bool = False) -> list[Run]:
     """Every run that keeps its weights: shipped ones first, then the newest.
 
-    With `unaudited`, also those whose training is over while their audit goes on, last.
+    A public model is stored once for each hospital, since its leaks are counted there. It is offered only beside a run
+    that was trained from it on that hospital. With `unaudited`, also the runs whose training is over while their audit
+    goes on, last.
     """
     trained = trained_runs(owner.workspace()) if unaudited else []  # first: a run that ends meanwhile is found below
     found = sorted((run for run in owner.workspace().runs() if run.has_model), key=lambda run: not run.shipped)
     there = {run.id for run in found}
-    return [*found, *(run for run in trained if run.id not in there)]
+    every = [*found, *(run for run in trained if run.id not in there)]
+    bases = {run.spec.base_spec().run_id for run in every if not run.spec.is_base}
+    beside = [run for run in every if not run.spec.is_base or run.spec.run_id in bases]
+    return beside or every
 
 
 def default_pair(runs: Sequence[Run]) -> tuple[Run | None, Run | None]:
@@ -120,17 +141,57 @@ def default_pair(runs: Sequence[Run]) -> tuple[Run | None, Run | None]:
     left = next(iter(sorted(open_runs, key=lambda run: run.spec.model.kind != "gpt2")), None)
     if left is None:
         return (private[0], None) if private else (runs[0] if runs else None, None)
+    return left, _most_like(left, private)
 
-    def distance(run: Run) -> tuple:
-        other: tuple[bool, ...] = (
-            run.spec.model != left.spec.model,
-            run.spec.corpus != left.spec.corpus,
-            run.spec.on_other_notes,
-        )
-        other += (run.spec.vocabulary is not None,)
-        return (*other, abs((run.spec.privacy.target_epsilon or float("inf")) - 8.0))
 
-    return left, min(private, key=distance, default=None)
+def _most_like(run: Run, others: Sequence[Run]) -> Run | None:
+    """The run among the others to compare this one with: same model, same notes, nothing else changed, ε near 8."""
+
+    def distance(other: Run) -> tuple:
+        spec = other.spec
+        unlike: tuple[bool, ...] = (spec.model != run.spec.model, spec.corpus != run.spec.corpus, spec.on_other_notes)
+        unlike += (spec.vocabulary is not None, spec.training.clip_norm is not None)
+        return (*unlike, abs((spec.privacy.target_epsilon or float("inf")) - 8.0))
+
+    return min(others, key=distance, default=None)
+
+
+def own(runs: Sequence[Run]) -> Run | None:
+    """The run that this session trained last, if it is among `runs`: pages open with it."""
+    return next((run for run in runs if run.id == st.session_state.get(OWN)), None)
+
+
+def opening_pair(runs: Sequence[Run]) -> tuple[Run | None, Run | None]:
+    """The run that this session trained last beside the one most like it; without one, `default_pair`."""
+    mine = own(runs)
+    if mine is None:
+        return default_pair(runs)
+    private = mine.spec.privacy.private
+    other = _most_like(mine, [run for run in runs if run.spec.privacy.private != private and not run.spec.is_base])
+    return (other, mine) if private and other is not None else (mine, other)
+
+
+def in_order(runs: Sequence[Run]) -> list[Run]:
+    """The runs as a box lists them: those made here first, newest on top; then hospital by hospital.
+
+    Within a hospital: GPT-2, DistilBERT, BERT; of each no privacy, then ε from weak to strong, then what was trained on
+    changed notes, controls without noise, and the public model.
+    """
+    hospitals = list(CORPUS_PRESETS.values())
+
+    def place(run: Run) -> tuple:
+        spec = run.spec
+        if not run.shipped:
+            return 0, -(run.status.finished or float("inf"))
+        hospital = hospitals.index(spec.corpus) if spec.corpus in hospitals else len(hospitals)
+        changed = spec.on_other_notes or spec.vocabulary is not None
+        sort = (spec.is_base, spec.training.clip_norm is not None, changed, spec.privacy.private)
+        kind = list(MODEL_NAMES).index(spec.model.kind)
+        place_of_hospital = (spec.corpus != CORPUS_PRESETS[OPENING], hospital, spec.corpus.digest())
+        by_privacy = (*sort, -(run.epsilon or 0.0), spec.privacy.unit, spec.training.seed)
+        return 1, *place_of_hospital, spec.model.base != CLINICAL, kind, *by_privacy
+
+    return sorted(runs, key=place)
 
 
 def audited_first(runs: Sequence[Run]) -> list[Run]:
@@ -162,7 +223,7 @@ def pick_two(runs: Sequence[Run]) -> dict[str, Run]:
     Returns:
         The chosen runs by a short name that distinguishes them; one entry if both boxes have the same run.
     """
-    first, second = default_pair(runs)
+    first, second = opening_pair(runs)
     one = pick("First model", runs, first, key="left")
     two = pick("Second model", runs, second or runs[-1], key="right")
     chosen = [one] if one.id == two.id else [one, two]
@@ -179,20 +240,22 @@ def pick(title: str, runs: Sequence[Run], default: Run | None, *, key: str) -> R
 
     `bind="query-params"` would put the label into the link. Labels change when further runs appear; ids do not.
     """
+    start = default or runs[0]
+    runs = in_order(runs)
     ids = [run.id for run in runs]
     names, widget, last = labels(runs), f"pick_{key}", f"picked_{key}"
     asked = next((run_id for run_id in (st.query_params.get(key), st.session_state.get(last)) if run_id in ids), None)
-    start = asked or (default.id if default is not None else ids[0])
+    first = asked or start.id
     chosen = st.selectbox(
         title,
         ids,
-        index=0 if linked_choice.adopt(key, widget, ids) else ids.index(start),
+        index=0 if linked_choice.adopt(key, widget, ids) else ids.index(first),
         format_func=names.__getitem__,
         key=widget,
         on_change=linked_choice.share,
         args=(key, widget, ids),
     )
-    found = runs[ids.index(chosen)] if chosen in ids else runs[ids.index(start)]
+    found = runs[ids.index(chosen)] if chosen in ids else runs[ids.index(first)]
     linked_choice.say_missing(key, ids, names[found.id])
     linked_choice.shown(key, found.id)
     return found

@@ -44,7 +44,7 @@ def choose(runs: Sequence[Run]) -> list[Run]:
     by_id = {run.id: run for run in runs}
     asked = [run_id for run_id in st.query_params.get("runs", "").split(",") if run_id in by_id][:MOST]
     found = recommendation_view.recommended()
-    pair = [run.id for run in run_picker.default_pair(runs) if run is not None]
+    pair = [run.id for run in run_picker.opening_pair(runs) if run is not None]
     default = asked or ([found.run_id] if found is not None and found.run_id in by_id else pair)
     names = run_picker.labels(runs)
 
@@ -58,7 +58,7 @@ def choose(runs: Sequence[Run]) -> list[Run]:
         st.session_state["report_runs"], default = asked, []
     ids = st.multiselect(
         "Models",
-        list(by_id),
+        [run.id for run in run_picker.in_order(runs)],
         default,
         format_func=names.__getitem__,
         key="report_runs",

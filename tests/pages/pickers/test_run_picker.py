@@ -1,0 +1,109 @@
+"""Boxes of runs: their order, the names of controls, which public models are offered, and one's own run first."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.runs.events import Status
+from core.runs.run import Run
+from core.runs.store import Workspace
+from core.spec import CORPUS_PRESETS, OPENING, ModelSpec, PrivacySpec, RunSpec, TrainingSpec
+from pages.parts.pickers import run_picker
+from tests.pages.visit import ROOT, WAIT, visit
+
+
+def run(
+    kind: str = "gpt2",
+    *,
+    epsilon: float | None = None,
+    hospital: str = OPENING,
+    finished: float | None = None,
+    **training,
+) -> Run:
+    spec = RunSpec(
+        corpus=CORPUS_PRESETS[hospital],
+        model=ModelSpec(kind=kind),
+        privacy=PrivacySpec(target_epsilon=epsilon),
+        training=TrainingSpec(**training),
+    )
+    return Run(Path("runs") / spec.run_id, spec, Status(state="done", finished=finished), shipped=finished is None)
+
+
+def test_a_box_lists_what_was_made_here_first_then_hospital_by_hospital():
+    opening = CORPUS_PRESETS[OPENING]
+    other = next(name for name, spec in CORPUS_PRESETS.items() if spec != opening)
+    wanted = [
+        run(epsilon=2.0, finished=20.0),
+        run(epsilon=4.0, finished=10.0),
+        run(),
+        run(seed=1),
+        run(epsilon=100.0),
+        run(epsilon=8.0),
+        run(epsilon=1.0),
+        run(clip_norm=1.0),
+        run("distilbert"),
+        run("distilbert", epsilon=8.0),
+        run(hospital=other),
+        run("distilbert", hospital=other),
+    ]
+    for seed in range(5):
+        shuffled = random.Random(seed).sample(wanted, len(wanted))
+        assert [one.id for one in run_picker.in_order(shuffled)] == [one.id for one in wanted]
+
+
+def test_a_control_without_noise_is_named_after_the_private_runs_that_it_belongs_to():
+    private = [run(epsilon=8.0), run(epsilon=3.0), run(epsilon=1.0, epochs=2)]
+    spec = private[0].spec.clipped_spec()
+    control = Run(Path("runs") / spec.run_id, spec, Status(state="done"), shipped=True)
+    names = run_picker.labels([*private, control])
+    assert names[control.id] == "GPT-2 · as for ε = 8 and 3 per note, but without noise (no privacy)"
+    alone = run_picker.labels([control, private[2]])
+    assert alone[control.id] == "GPT-2 · same training without noise (no privacy)"
+
+
+def test_a_public_model_is_offered_only_beside_a_run_that_was_trained_from_it(data, monkeypatch):
+    runs = Workspace(data, shared=()).runs()
+    trained = [one for one in runs if one.has_model and not one.spec.is_base]
+    base = next(one for one in runs if one.spec.run_id == trained[0].spec.base_spec().run_id)
+    spec = base.spec.model_copy(update={"corpus": base.spec.corpus.model_copy(update={"seed": 99})})
+    stray = Run(base.folder, spec, base.status, shipped=False)
+
+    class Everything(Workspace):
+        def runs(self) -> list[Run]:
+            return [*super().runs(), stray]
+
+    monkeypatch.setattr(run_picker.owner, "workspace", lambda: Everything(data, shared=()))
+    offered = {one.spec.run_id for one in run_picker.promptable()}
+    assert base.has_model and base.spec.run_id in offered and spec.run_id not in offered
+
+
+@pytest.mark.parametrize("epsilon", [1.0, None])
+def test_one_s_own_run_is_chosen_first_beside_its_counterpart(monkeypatch, epsilon):
+    shipped = [
+        run(),
+        run(epsilon=8.0),
+        run("distilbert"),
+        run("distilbert", epsilon=8.0),
+        run("distilbert", clip_norm=1.0),
+    ]
+    mine = run("distilbert", epsilon=epsilon, seed=5, finished=1.0)
+    runs = [*shipped, mine]
+    assert run_picker.opening_pair(runs) == run_picker.default_pair(runs) == (shipped[0], shipped[1])
+    monkeypatch.setattr(run_picker.st, "session_state", {run_picker.OWN: mine.id})
+    assert run_picker.opening_pair(runs) == ((mine, shipped[3]) if epsilon is None else (shipped[2], mine))
+    assert run_picker.opening_pair(shipped) == (shipped[0], shipped[1]), "it is still being trained"
+
+
+def test_a_training_that_was_submitted_here_opens_the_pages(data):
+    runs = [one for one in Workspace(data, shared=()).runs() if one.has_model and not one.spec.is_base]
+    mine = next(one for one in runs if one.spec.privacy.private)
+    first = visit("patients").selectbox(key="pick_run").value
+    assert first != mine.id
+    page = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT).run()
+    page.session_state[run_picker.OWN] = mine.id
+    page.switch_page("pages/patients.py").run()
+    assert not page.exception and page.selectbox(key="pick_run").value == mine.id
