@@ -5,12 +5,14 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.attacks.prompts import PROMPTS
 from core.runs.run import Run
-from pages.parts.common import layout, phi_text, shell
+from pages.parts.common import layout, phi_text, shell, together
 from pages.parts.pickers import comparison, run_picker
 from pages.parts.playground import leak_counts, look_inside, prompt_session, side_by_side, why
+from pages.parts.playground.side_by_side import Try
 
 SHOWN_CHIPS = 6
 SHOWN_EARLIER = 10
+SHOWN_CHARACTERS = 60  # of a prompt, on a button
 SAMPLES = (1, 4, 8, 16)
 BLANKS = ("The patient takes sertraline for [MASK] and is well.", "The patient is a 31-year-old [MASK] with [MASK].")
 
@@ -77,12 +79,32 @@ def columns(pair: list[Run]) -> list[DeltaGenerator]:
             if side and run == pair[0]:
                 slots[-1].caption("This is the same model as on the left. Pick another one to compare.")
                 continue
-            for answer in latest.answers if latest else ():
-                if latest and answer.run_id == run.id:
-                    side_by_side.draw(latest.prompt, answer, slots[-1])
+            if latest is not None:
+                answered(latest, run, slots[-1], key=f"again{side}")
             leak_counts.counts(prompt_session.answers_of(run), run)
             leak_counts.who_leaked(prompt_session.answers_of(run), run, key=f"who{side}")
     return slots
+
+
+def answered(latest: Try, run: Run, slot: DeltaGenerator, *, key: str) -> None:
+    """The model's answer to the newest prompt; a button that asks it if another model was picked since."""
+    found = [answer for answer in latest.answers if answer.run_id == run.id]
+    for answer in found:
+        side_by_side.draw(latest.prompt, answer, slot)
+    if not found:
+        told = phi_text.literal(latest.prompt, SHOWN_CHARACTERS)
+        label = f"Ask this model too: {told}"
+        slot.button(label, icon=":material/replay:", key=key, on_click=prompt_session.ask_again, args=(latest,))
+
+
+def share(pair: list[Run]) -> None:
+    """The link to the newest answers, to be copied."""
+    found = prompt_session.link(pair)
+    if found is None or together.has_uploads():
+        return
+    with st.popover("Link", icon=":material/link:"):
+        st.code(found, language=None, wrap_lines=True)
+        st.caption("Opens these models with this prompt and seed. The prompt stands in the link: mind who reads it.")
 
 
 def earlier() -> None:
@@ -112,6 +134,7 @@ pair = pick_pair(runs)
 with st.container(horizontal=True, vertical_alignment="center"):
     typed = st.chat_input("Type the start of a note, for example: Patient name:", key="typed")
     samples, first_seed = settings()
+    share(pair)
     look_inside.button(pair, prompt_session.newest_text())
 if typed is not None:
     prompt_session.queue(typed)

@@ -54,7 +54,7 @@ def controls(name: str) -> None:
         on_change=changed,
         help="Everyone goes where you go, and sees answers when you show them.",
     )
-    alone = _has_uploads()
+    alone = has_uploads()
     st.button(
         "Show everybody",
         icon=":material/cast:",
@@ -79,10 +79,11 @@ def everybody(name: str) -> None:
 
 def linked() -> dict[str, str]:
     """What the presenter's screen shows, as a link; nothing if they have uploads, which nobody else may learn of."""
-    return {} if _has_uploads() else {**st.query_params.to_dict(), **classroom.shown_on_screen()}
+    return {} if has_uploads() else {**st.query_params.to_dict(), **classroom.shown_on_screen()}
 
 
-def _has_uploads() -> bool:
+def has_uploads() -> bool:
+    """Whether the viewer has notes of their own here, of which nobody else may learn."""
     from core.runs.uploads.records import uploads
 
     return owner.has_own_file() or bool(uploads(resources.data(), owner.owner()))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from urllib.parse import urlencode
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -21,6 +22,7 @@ from pages.parts.session import classroom, owner, resources
 CLASS_SEEDS = 2**30
 MOST_SEED = 2**31
 LINKED_SECONDS = 0.3  # after which a link's prompt is answered
+LINKED_CHARACTERS = 1_000  # of a prompt: browsers and proxies cut longer addresses
 KEPT_TRIES = 200  # older ones are not counted any more
 
 
@@ -92,6 +94,31 @@ def queue(prompt: str) -> None:
     st.session_state.queued, st.session_state.queued_seed = prompt, None
 
 
+def ask_again(attempt: Try) -> None:
+    """Answer an earlier prompt again, for a model that has no answer to it, with its first seed (a callback)."""
+    seeds = _seeds(attempt)
+    st.session_state.queued, st.session_state.queued_seed = attempt.prompt, seeds[0] if seeds else None
+
+
+def link(runs: Sequence[Run]) -> str | None:
+    """The address that shows these models' answers to the newest prompt to anyone; None before the first answer.
+
+    A prompt may contain what only its author may see, so it is never put into the page's own address.
+    """
+    newest = tries()[-1] if tries() else None
+    seeds = () if newest is None else _seeds(newest)
+    if newest is None or not seeds or len(newest.prompt) > LINKED_CHARACTERS:
+        return None
+    left, right = runs[0].id, runs[-1].id
+    asked = {"prompt": newest.prompt, "first": str(seeds[0]), "samples": str(len(seeds))}
+    return f"{(st.context.url or '').split('?')[0]}?{urlencode({'left': left, 'right': right, **asked})}"
+
+
+def _seeds(attempt: Try) -> tuple[int, ...]:
+    """The seeds of a try; none if no model could answer it."""
+    return next((answer.seeds for answer in attempt.answers if answer.seeds), ())
+
+
 def from_link() -> None:
     """Answer the link's prompt (`?prompt=…&first=7`), once; tell a class which one is on the screen."""
     asked, first = st.query_params.get("prompt", ""), st.query_params.get("first", "")
@@ -104,7 +131,7 @@ def from_link() -> None:
     elif linked := st.session_state.pop("linked", None):
         queue(linked[0])
         st.session_state.queued_seed = linked[1]
-    seeds = tries()[-1].answers[0].seeds if tries() and tries()[-1].answers else ()
+    seeds = _seeds(tries()[-1]) if tries() else ()
     if seeds:  # a prompt that was refused has none
         classroom.on_screen(prompt=tries()[-1].prompt, first=str(seeds[0]), samples=str(len(seeds)))
 

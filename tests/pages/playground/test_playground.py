@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -99,6 +100,35 @@ def test_chips_ask_several_samples_with_their_own_seeds(page):
     assert answer.seeds == (0, 1, 2, 3) and len(answer.texts) == 4
     assert page.session_state["next_seed"] == 4
     assert page.session_state["chips"] is None, "the chip can be picked again"
+
+
+def test_a_model_picked_after_the_prompt_can_be_asked_the_same(page, leaky_workspace):
+    page.chat_input[0].set_value("Patient: [x](y)").run()
+    base = next(run for run in Workspace(leaky_workspace, shared=()).runs() if run.spec.is_base)
+    page.selectbox(key="pick_right").set_value(base.id).run()
+    (again,) = [button for button in page.button if button.key == "again1"]
+    assert again.label == r"Ask this model too: Patient\: \[x\]\(y\)"
+    again.click().run()
+    first, second = page.session_state["tries"]
+    assert second.prompt == first.prompt and second.answers[0] == first.answers[0]
+    assert second.answers[1].run_id == base.id and second.answers[1].seeds == first.answers[0].seeds
+    assert not page.exception and not [button for button in page.button if (button.key or "").startswith("again")]
+
+
+def test_the_link_to_an_answer_writes_it_again(monkeypatch, leaky_workspace, page):
+    assert not page.code, "there is nothing to link to yet"
+    page.number_input(key="seed").set_value(7)
+    page.segmented_control(key="samples").set_value(4).run()
+    page.chat_input[0].set_value("Ann & Lee=1:").run()
+    query = parse_qs(urlsplit(page.code[0].value).query)
+    assert "prompt" not in page.query_params, "the page's own address keeps what was typed to itself"
+    reader = opened(monkeypatch, leaky_workspace, **{name: value for name, (value,) in query.items()})
+    while not reader.session_state["tries"]:  # the link's prompt is answered by a fragment that a browser runs
+        reader.run()
+    sent, shown = page.session_state["tries"][-1], reader.session_state["tries"][-1]
+    assert (shown.prompt, [one.texts for one in shown.answers]) == (sent.prompt, [one.texts for one in sent.answers])
+    page.chat_input[0].set_value("x" * 1_001).run()
+    assert not page.code, "browsers cut addresses of that length"
 
 
 def test_forgetting_empties_the_tally(page):
