@@ -147,7 +147,9 @@ if asked.rstrip().endswith("?"):
     st.caption("These models continue a text; they do not answer questions. Try the start of a note: “Patient:”.")
 slots = columns(pair)
 st.html(phi_text.legend_html())
-if told := comparison.differences(pair):
+if told := comparison.hospitals(pair):
+    st.caption(told)
+elif told := comparison.differences(pair):
     st.caption(f"{told} {comparison.LOOK}")
 if len(prompt_session.tries()) > 1:
     earlier()

@@ -18,7 +18,7 @@ from pages.parts.tradeoff.drawn import Drawn
 TICKS = (2, 5, 10, 20, 50, 100, 200, 500, 1000)
 MOST_TICKS = 3  # on the panel of perplexity, so that they do not touch on a phone
 BELOW = 0.27  # of a row: how far below its defence a control is drawn
-ROW = 48  # pixels
+ROW = 42  # pixels
 PUBLIC = "Public model"
 RISKS = ["value", "low", "high", "control", "control_low", "control_high", "base"]
 PANELS = ((0.0, 0.56), (0.64, 1.0))  # parts of the width: what leaks, what it costs

@@ -12,13 +12,15 @@ from pages.parts.common import chart_style
 COLOURS = tuple(chart_style.OKABE_ITO[name] for name in ("sky", "blue", "green", "purple", "orange", "yellow"))
 SYMBOLS = ("square", "diamond", "triangle-up", "cross", "star", "triangle-down")
 BLIND = 0.5
-SIDES = "held-out patients: score percentile"
+MEMBERS, HELD_OUT = "members", "held-out patients"
+LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
+MARGIN = {"t": 10, "b": 10, "l": 10, "r": 10}
 
 
 def bars(table: pd.DataFrame, control: pd.DataFrame | None, selected: int | None) -> go.Figure:
     """One clickable bar per kept bucket, from an AUC of 0.5 up or down, with its interval.
 
-    The public model's AUC is a mark, and the held-out patients' mean score percentile is a line.
+    The public model's AUC is a mark.
 
     Args:
         table: The table of `core.evaluation.rarity.leakage.leakage`.
@@ -45,16 +47,6 @@ def bars(table: pd.DataFrame, control: pd.DataFrame | None, selected: int | None
         "%{customdata[1]} members, %{customdata[2]} held out; mean score percentile %{customdata[5]} and "
         "%{customdata[6]}<extra></extra>",
     )
-    figure.add_scatter(
-        x=kept["bucket"] + 1,
-        y=kept["heldout_percentile"],
-        mode="lines+markers",
-        name=SIDES,
-        line={"color": chart_style.OKABE_ITO["sky"], "width": 2},
-        marker={"size": 8},
-        customdata=chart_style.hover_texts(kept["heldout_percentile"]),
-        hovertemplate="held-out patients in bucket %{x}: mean score percentile %{customdata}<extra></extra>",
-    )
     if control is not None:
         shown = control[control["kept"]]
         figure.add_scatter(
@@ -66,7 +58,34 @@ def bars(table: pd.DataFrame, control: pd.DataFrame | None, selected: int | None
             hovertemplate="public model by its loss, bucket %{x}: AUC %{y:.3f}<extra></extra>",
         )
     figure.update_xaxes(title="bucket, from the rarest disease profiles", dtick=1)
-    return _framed(figure).update_yaxes(title="AUC (line: percentile)")
+    return _framed(figure)
+
+
+def levels(table: pd.DataFrame) -> go.Figure:
+    """Mean score percentile of members and of held-out patients by bucket: how rarity moves both.
+
+    Args:
+        table: The table of `core.evaluation.rarity.leakage.leakage`.
+    """
+    kept = table[table["kept"]]
+    figure = go.Figure()
+    for name, column, colour in (
+        (MEMBERS, "members_percentile", chart_style.RISK),
+        (HELD_OUT, "heldout_percentile", chart_style.CONTROL),
+    ):
+        figure.add_scatter(
+            x=kept["bucket"] + 1,
+            y=kept[column],
+            mode="lines+markers",
+            name=name,
+            line={"color": colour, "width": 2},
+            marker={"size": 9},
+            customdata=chart_style.hover_texts(kept[column]),
+            hovertemplate=f"{name} in bucket %{{x}}: mean score percentile %{{customdata}}<extra></extra>",
+        )
+    figure.update_xaxes(title="bucket, from the rarest disease profiles", dtick=1)
+    figure.update_yaxes(title="mean score percentile", tickformat="~%")
+    return figure.update_layout(height=280, dragmode=False, legend=LEGEND, margin=MARGIN)
 
 
 def lines(tables: Mapping[str, pd.DataFrame], colours: Mapping[str, str]) -> go.Figure:
@@ -99,11 +118,6 @@ def _framed(figure: go.Figure) -> go.Figure:
     chart_style.level(figure, "random guessing", y=BLIND)
     figure.update_yaxes(title="AUC within the bucket")
     figure.update_layout(
-        height=430,
-        clickmode="event+select",
-        bargap=0.35,
-        dragmode=False,
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-        margin={"t": 10, "b": 10, "l": 10, "r": 10},
+        height=430, clickmode="event+select", bargap=0.35, dragmode=False, legend=LEGEND, margin=MARGIN
     )
     return figure

@@ -26,8 +26,7 @@ patients in each. Bucket edges do not depend on scores.
 **AUC of a bucket**: how often a member scores above a held-out patient of the same bucket, ties ½; 0.5 is random
 guessing. A patient's score is the mean of their notes' scores. The part of the scores that rarity, number of codes and
 length of notes predict equally for both groups is removed first, by least squares. The interval is DeLong's (1988) on
-the logit scale, with patients as clusters (Obuchowski 1997). The line shows how high held-out patients score among all
-held-out patients.
+the logit scale, with patients as clusters (Obuchowski 1997).
 
 **Test.** The statistic is the change of the AUC along the line through the buckets, from the most common to the rarest
 profiles. Each member has a place among the held-out patients of similar rarity, and each held-out patient one among

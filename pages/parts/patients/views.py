@@ -41,6 +41,11 @@ NO_CODES = (
     "`icd_codes`, or as a folder of MIMIC-III."
 )
 
+LEVELS = (
+    "Score percentile: the share of held-out patients with a lower score. Where both lines rise or fall together, "
+    "rarity moves the scores by itself. Only the gap between the lines shows membership."
+)
+
 
 def buckets_view(choice: Choice, beside: str, runs: Sequence[Run], bucket: int | None) -> None:
     """The answer, the chart and its table, with the chosen bucket marked (None: all of them)."""
@@ -61,6 +66,13 @@ def buckets_view(choice: Choice, beside: str, runs: Sequence[Run], bucket: int |
         if drawn:
             found = data.trends(choice)[choice.attack]
             st.markdown("\n\n".join(filter(None, (adjusted_sentence(found), slopes_sentence(found)))))
+            chart_style.show(
+                patient_charts.levels(table),
+                key=f"levels-{choice.run.id}-{choice.attack}-{choice.level}-{hash(choice.filters)}",
+                alt="Mean score percentile of members and of held-out patients, from the rarest to the most common "
+                "disease profiles.",
+            )
+            st.caption(LEVELS)
         st.markdown(HOW)
 
 
@@ -269,7 +281,9 @@ def shown(found: pd.DataFrame, run: Run, *, tries: bool = False) -> pd.DataFrame
         }
     )
     absent = [] if tries else ["one try in", "easiest"]
-    return table.drop(columns=[*absent, *([LIRA] if shadows.empty else [])])
+    absent += [LIRA] if shadows.empty else []
+    absent += [] if data.has_codes(run) else ["rarer than", "profile"]  # without codes nothing is known of rarity
+    return table.drop(columns=absent)
 
 
 def _caught_in(shadows: pd.DataFrame, patient: str) -> str:

@@ -1,4 +1,4 @@
-"""What two models that are compared differ in, besides privacy, in a sentence."""
+"""What two models that are compared differ in, besides privacy, in sentences."""
 
 from __future__ import annotations
 
@@ -23,6 +23,16 @@ def differences(runs: Sequence[Run]) -> str:
     return (
         f"The two trainings differ in more than noise: with privacy {trained(private)}, every gradient clipped; "
         f"without privacy {trained(plain)}, nothing clipped."
+    )
+
+
+def hospitals(runs: Sequence[Run]) -> str:
+    """That the models were trained on different patients; empty for models of one hospital."""
+    if len({run.spec.corpus.digest() for run in runs}) < 2:
+        return ""
+    return (
+        "These models were trained on different hospitals. Each is measured on its own patients, so their figures "
+        "differ by more than their training."
     )
 
 

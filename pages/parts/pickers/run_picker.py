@@ -15,7 +15,7 @@ from core.runs.run import Run
 from core.runs.tables import TableMissing
 from core.spec import CLINICAL, CORPUS_PRESETS, OPENING, SHIPPED_BASES
 from core.spec.model_names import MODEL_NAMES
-from pages.parts.pickers import linked_choice
+from pages.parts.pickers import comparison, linked_choice
 from pages.parts.pickers.cohort_picker import hospital_name
 from pages.parts.session import owner, resources
 
@@ -227,6 +227,8 @@ def pick_two(runs: Sequence[Run]) -> dict[str, Run]:
     one = pick("First model", runs, first, key="left")
     two = pick("Second model", runs, second or runs[-1], key="right")
     chosen = [one] if one.id == two.id else [one, two]
+    if said := comparison.hospitals(chosen):
+        st.caption(said)
     names = [privacy_label(run) for run in chosen]
     if len({run.spec.model.kind for run in chosen}) > 1:
         names = [f"{MODEL_NAMES[run.spec.model.kind]}, {name}" for run, name in zip(chosen, names, strict=True)]

@@ -238,9 +238,16 @@ def test_bars_begin_at_a_blind_guess_and_the_chosen_one_stands_out():
     figure = charts.bars(figures(), figures(), 5)
     assert list(figure.data[0].x) == [4, 6] and list(figure.data[0].y) == pytest.approx([0.3, -0.1])
     assert figure.data[0].base == 0.5 and list(figure.data[0].marker.opacity) == [0.55, 1.0]
-    assert [trace.name for trace in figure.data[1:3]] == [charts.SIDES, "public model (control)"]
+    assert [trace.name for trace in figure.data[1:]] == ["public model (control)", "random guessing"]
     both = charts.lines({"a": figures(), "b": figures()}, {"b": "#111111"})
     assert [trace.name for trace in both.data] == ["a", "b", "random guessing"] and both.data[1].line.color == "#111111"
+
+
+def test_levels_show_how_rarity_moves_members_and_held_out_patients():
+    table = figures().assign(members_percentile=[0.7, np.nan, 0.9], heldout_percentile=[0.4, np.nan, 0.6])
+    members, others = charts.levels(table).data
+    assert (members.name, list(members.x), list(members.y)) == ("members", [4, 6], [0.7, 0.9])
+    assert (others.name, list(others.x), list(others.y)) == ("held-out patients", [4, 6], [0.4, 0.6])
 
 
 def test_buckets_without_a_figure_are_told():

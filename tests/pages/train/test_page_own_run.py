@@ -60,7 +60,9 @@ def test_patients_without_codes_or_ages_are_told_so(data):
     first = visit("patients", run=data["plain"])
     assert any("have no ICD codes" in info.value for info in first.info)
     assert any(caption.value.startswith("1 bucket with about equally many patients") for caption in first.caption)
-    app = visit("patients", run=data["plain"], patient=first.dataframe[-1].value["patient"].iloc[0])
+    listed = first.dataframe[-1].value
+    assert "score percentile" in listed and not {"rarer than", "profile"} & set(listed), "their rarity is unknown"
+    app = visit("patients", run=data["plain"], patient=listed["patient"].iloc[0])
     assert "of unknown age" in said(app)
     assert next(metric.value for metric in app.metric if metric.label == "Rarer than") == "–"
 

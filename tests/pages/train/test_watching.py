@@ -146,6 +146,13 @@ def test_a_control_without_noise_hides_no_other_difference(smoke_specs) -> None:
     assert told(private, control) == told(control, plain) == told(private, base) == ""
 
 
+def test_models_of_two_hospitals_are_not_compared_in_silence(smoke_specs) -> None:
+    plain = smoke_specs["plain"]
+    away = plain.model_copy(update={"corpus": plain.corpus.model_copy(update={"seed": 3})})
+    pairs = [[cast(Run, SimpleNamespace(spec=spec)) for spec in (plain, other)] for other in (smoke_specs["dp"], away)]
+    assert comparison.hospitals(pairs[0]) == "" and "different hospitals" in comparison.hospitals(pairs[1])
+
+
 def test_the_model_can_be_tried_while_its_audit_goes_on(finished, smoke_specs) -> None:
     run_id = smoke_specs["plain"].run_id
     (finished / "work").mkdir(exist_ok=True)
