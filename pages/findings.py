@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.parts.common import chart_style, layout, shell
+from pages.parts.common import chart_style, layout, scroll, shell
 from pages.parts.findings import card, charts, data, veil
 from pages.parts.pickers import linked_choice
 
@@ -30,6 +30,7 @@ def open_clicked() -> None:
     if clicked and clicked[0] in by_id:
         st.session_state[CHOICE] = clicked[0]
         linked_choice.share("claim", CHOICE, by_id)
+        scroll.ask()
 
 
 def choose() -> str:
@@ -56,9 +57,11 @@ chart_style.show(
     alt="A tile for each claim, sorted by paper; the colour and the sign say whether the claim holds",
     on_select=open_clicked,
 )
+place = st.container()
 claim = choose()
 with layout.fresh("claim", (claim, claim in hidden)):
     card.show(by_id[claim])
+scroll.here(place)
 card.everything(found, hidden)
 with st.expander("How are claims judged?"):
     st.markdown(data.HOW)

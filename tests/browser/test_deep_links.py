@@ -95,4 +95,6 @@ def test_a_tile_opens_its_claim_and_the_link_says_so(tab, server):
     tab.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     expect(tab).not_to_have_url(re.compile("claim=P-c1"), timeout=WAIT)
     opened = re.search(r"claim=([\w-]+)", tab.url).group(1)
-    expect(tab.get_by_role("heading", level=2).first).to_have_text(re.compile(f"^{opened}: "))
+    title = tab.get_by_role("heading", level=2).first
+    expect(title).to_have_text(re.compile(f"^{opened}: "))
+    expect(title).to_be_in_viewport(timeout=WAIT)

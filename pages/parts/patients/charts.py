@@ -118,6 +118,6 @@ def _framed(figure: go.Figure) -> go.Figure:
     chart_style.level(figure, "random guessing", y=BLIND)
     figure.update_yaxes(title="AUC within the bucket")
     figure.update_layout(
-        height=430, clickmode="event+select", bargap=0.35, dragmode=False, legend=LEGEND, margin=MARGIN
+        height=400, clickmode="event+select", bargap=0.35, dragmode=False, legend=LEGEND, margin=MARGIN
     )
     return figure
