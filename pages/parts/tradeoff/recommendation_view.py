@@ -24,6 +24,7 @@ from pages.parts.common.data_table import data_table
 from pages.parts.common.phi_text import literal
 from pages.parts.common.query_params import KEEP
 from pages.parts.session import owner, resources
+from pages.parts.train.link import with_secret_noise
 
 RECOMMENDED = "recommendation"  # session key of the compared runs and of this reader's limits
 USES = ("not stated", "direct patient care", "clinical research", "medical education", "administration")
@@ -129,6 +130,8 @@ def show(sweep: Sweep) -> None:
     found = _advise(run_ids, wanted)
     st.session_state[RECOMMENDED] = run_ids, wanted  # for the Report page
     st.markdown(f"## {_verdict(found)}")
+    if rests := _rests_on(found):
+        st.badge(rests, icon=":material/info:", color="orange")
     st.markdown(" ".join(found.sentences[:2]))  # the promise to a patient belongs beside the ε
     st.markdown("\n".join(f"- {sentence}" for sentence in found.sentences[2:]))
     spent = costs_of(str(owner.workspace().root), run_ids)
@@ -144,16 +147,35 @@ def show(sweep: Sweep) -> None:
         f"figure of membership is theirs alone. {_attacks_caption(found.table)}Time is measured on the machine that "
         "trained the run."
     )
-    with st.container(horizontal=True):
-        shell.link("report", "Add it to a report", icon=":material/description:")
-        shell.link("ledger", "See what was released so far", icon=":material/receipt_long:")
-        if advice.untried(found) and found.run_id and owner.workspace().run(found.run_id).has_model:
-            shell.link("membership", "Run a full audit", icon=":material/swords:")
+    _next_steps(found)
     data_table(found.table, name="limits", label="The same with all digits")
     data_table(found.runs, name="limits-runs", label="Every run separately")
     data_table(spent, name="costs", label="Cost of each training")
     with st.expander("How is this computed?"):
         st.markdown(HOW)
+
+
+def _next_steps(found: Recommendation) -> None:
+    """What to do with the recommendation, in the order in which it is done."""
+    run = owner.workspace().run(found.run_id) if found.run_id else None
+    with st.container(horizontal=True):
+        if run is not None and run.has_model and advice.untried(found):
+            shell.link("membership", "Run a full audit", icon=":material/swords:", query={"left": run.id})
+        again = None if run is None or run.spec.privacy.noise_source == "secret" else with_secret_noise(run.spec)
+        if again is not None:
+            shell.link("train", "Train it with secret noise", icon=":material/model_training:", query=again)
+        shell.link("report", "Add it to a report", icon=":material/description:")
+        shell.link("ledger", "See what was released so far", icon=":material/receipt_long:")
+
+
+def _rests_on(found: Recommendation) -> str:
+    """That a recommendation rests on one training or one attack; empty if it rests on more, or if there is none."""
+    rows = found.table[(found.table["unit"] == found.unit) & (found.table["epsilon"] == found.epsilon)]
+    if found.epsilon is None or rows.empty:
+        return ""
+    parts = ["one training"] if int(rows["seeds"].max()) == 1 else []
+    parts += ["one attack, the loss"] if advice.untried(found) else []
+    return f"rests on {' and '.join(parts)}" if parts else ""
 
 
 def _verdict(found: Recommendation) -> str:

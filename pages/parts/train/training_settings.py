@@ -41,6 +41,8 @@ KINDS = {
         shipped_folder(ModelSpec(kind=kind)) / "model.safetensors"
     ).exists()  # offer only models that can be trained here
 }
+UNITS = {"note": "each note", "patient": "all of a patient's notes"}
+TIMES = {"short": "short, for a class", "full": "full recipe"}
 ACCOUNTANTS = {
     "prv": "PRV: tight upper bound (recommended)",
     "rdp": "RDP: looser upper bound",
@@ -108,12 +110,7 @@ def _privacy(corpus: CorpusSpec) -> PrivacySpec:
     unit, delta, accountant, secret = "note", 1e-5, "prv", False
     if private:
         unit = st.radio(
-            "Protected unit",
-            ["note", "patient"],
-            key="unit",
-            horizontal=True,
-            **KEEP,
-            format_func={"note": "each note", "patient": "all of a patient's notes"}.__getitem__,
+            "Protected unit", ["note", "patient"], key="unit", horizontal=True, **KEEP, format_func=UNITS.__getitem__
         )
         st.caption(
             "A patient with many notes is protected less than a single note."
@@ -233,7 +230,7 @@ def _short(kind: ModelKind, privacy: PrivacySpec, corpus: CorpusSpec) -> bool:
         ["short", "full"],
         default="short",
         required=True,
-        format_func={"short": "short, for a class", "full": "full recipe"}.__getitem__,
+        format_func=TIMES.__getitem__,
         key="training_time",
         **KEEP,
         help=f"Short: reads about {SHORT_READS:,} notes in all, in two to three minutes on two cores. Full: recipe of "

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from core.evaluation.figures.limited import UTILITY
-from pages.parts.tradeoff.recommendation_view import _attacks_caption, _wide
+from core.evaluation.sweep.limits import Limits
+from core.evaluation.sweep.recommendation import Recommendation
+from pages.parts.tradeoff.recommendation_view import _attacks_caption, _rests_on, _wide
 
 COLUMNS = ["unit", "epsilon", "measure", "value", "low", "high", "limit", "met", "seeds", "attack", "attacks"]
 MOST_LETTERS = 30  # in a cell: eight columns share 1100 pixels
@@ -21,6 +23,7 @@ FOUND = table(
     ("note", 30.0, "auc_strongest", 0.53, 0.50, 0.56, 0.6, False, 3, "loss", 1),
     ("note", 30.0, UTILITY, 0.73, 0.72, 0.73, 0.25, True, 3, "", 0),
 )
+LIMITS = Limits({"auc_strongest": 0.6}, 0.25)
 SPENT = pd.DataFrame({"unit": ["note", "note"], "epsilon": [8.0, 30.0], "tokens": [1e7, 1e7], "seconds": [90.0, 120.0]})
 
 
@@ -40,3 +43,13 @@ def test_the_caption_names_the_attacks_in_words_and_explains_the_question_mark()
     assert "a smaller ε fails under a full audit" in told
     assert "smaller ε" not in _attacks_caption(FOUND[FOUND["epsilon"] == 8.0])
     assert _attacks_caption(FOUND[FOUND["measure"] == UTILITY]) == ""
+
+
+def test_a_recommendation_says_if_it_rests_on_one_training_or_one_attack():
+    def told(epsilon: float | None) -> str:
+        return _rests_on(Recommendation(LIMITS, epsilon, None, FOUND, FOUND, (), unit="note"))
+
+    assert told(30.0) == "rests on one attack, the loss" and told(8.0) == told(None) == ""
+    alone = FOUND.assign(seeds=1)
+    found = Recommendation(LIMITS, 30.0, None, alone, alone, (), unit="note")
+    assert _rests_on(found) == "rests on one training and one attack, the loss"
