@@ -247,7 +247,7 @@ class Engine(QueueRights):
                 return job
             if self._mirror is not None:
                 check_for_store(spec, is_audit=work.is_audit)
-            self._check(request, user)
+            self._check(work.id, request, user)
             self._queue.add(Ticket(work.id, spec, work.queue(spec), None if user is None else user.name))
             self._ended.pop(work.id, None)
             self._reasons.pop(work.id, None)
@@ -257,7 +257,7 @@ class Engine(QueueRights):
         self.warm()
         return job
 
-    def _check(self, request: Request, user: User | None) -> None:
+    def _check(self, job_id: str, request: Request, user: User | None) -> None:
         """Raise Refused for a job that this user may not submit now."""
         if user is None or (self.limits.in_class and self.limits.instructs(user)):
             return
@@ -270,7 +270,7 @@ class Engine(QueueRights):
             request,
             own=users.count(user.name),
             everybody=len(users),
-            day_minutes=self._shared.minutes(user.name),
+            day_minutes=self._shared.minutes(user.name, but=job_id),
         )
 
     def _note_end(self, ticket: Ticket, future: Future) -> None:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from core.jobs.stage_times import CONTROL, Stage, expected_stages, stage_key
+from core.jobs.stage_times import CONTROL, PAUSE_SECONDS, Stage, expected_stages, stage_key
 from core.jobs.work import Work
 
 OWN_PACE = 0.1  # share of a stage at which its own pace counts as much as the expectation
@@ -27,10 +27,16 @@ OVERDUE = 0.2  # share of the time it took so far that a stage without progress 
 
 
 class TimeLeft:
-    """Follows one job's events. `ends` is its expected end in Unix seconds; None before it began, or without stages."""
+    """Follows one job's events. `ends` is its expected end in Unix seconds; None before it began, or without stages.
+
+    Time in which nothing ran, between an interruption and the resumption, does not count: `started` moves on by it.
+    """
 
     def __init__(self, stages: Sequence[Stage]) -> None:
         self.stages = list(stages)
+        self._restart()
+
+    def _restart(self) -> None:
         self.started: float | None = None
         self.ends: float | None = None
         self.slower = ""  # key of the stage because of which the end was last moved out; empty if it was not
@@ -39,6 +45,9 @@ class TimeLeft:
         self._measured: dict[str, float] = {}  # seconds of a stage that is still to come, as its control took them
         self._spent: list[tuple[float, float]] = []  # (seconds taken, seconds expected) of the finished stages
         self._last = -math.inf
+        self._last_event: float | None = None
+        self._over = ""  # the event with which the job ended, if it did
+        self._interrupted = False  # until the next stage begins
         self._begin("", 0.0)
 
     def _begin(self, key: str, now: float) -> None:
@@ -53,13 +62,33 @@ class TimeLeft:
             return
         if event["event"] in ("done", "cancelled", "failed"):
             self.ends, self.slower = now, ""
+            self._over, self._last_event = event["event"], now
             return
         key = stage_key(event)
+        if self._over == "done":  # an audit that is made again
+            self._restart()
+        elif self._last_event is not None and self._is_resumed(key, now):
+            self._resume(now, now - self._last_event)
+        self._over, self._last_event = "", now
         if key is not None:
             self._next_stage(key, now)
         else:
             self._progress(event, now)
         self.at(now)
+
+    def _is_resumed(self, key: str | None, now: float) -> bool:
+        """Whether the job was interrupted before this event; every training begins with its first stage again."""
+        assert self._last_event is not None
+        begins_again = bool(self.stages) and key == self.stages[0].key and key in self._done
+        return bool(self._over) or now - self._last_event >= PAUSE_SECONDS or begins_again
+
+    def _resume(self, now: float, pause: float) -> None:
+        """Leave out a pause, and what the stage that it interrupted took: it is not over."""
+        if self.started is not None:
+            self.started += pause
+        self.ends, self.slower, self._last = None, "", now
+        self._began, self._phase, self._counted = (at + pause for at in (self._began, self._phase, self._counted))
+        self._interrupted = True
 
     def at(self, now: float) -> None:
         """Estimate the end again as of this time."""
@@ -88,9 +117,10 @@ class TimeLeft:
     def _next_stage(self, key: str, now: float) -> None:
         if self.started is None:
             self.started = now
+        interrupted, self._interrupted = self._interrupted, False
         if key == self._key:
             return
-        if self._key:
+        if self._key and not interrupted:
             self._spent.append((now - self._began, self._expected.get(self._key, 0.0)))
             self._done.add(self._key)
             if self._key.startswith(f"{CONTROL}/"):  # the same stage of the run itself takes about as long

@@ -166,6 +166,21 @@ def test_minutes_of_a_day_and_the_whole_queue(engine: Engine, smoke_spec: Callab
     assert engine.submit(smoke_spec(seed=5)).active, "the command line is the owner's: no limits"
 
 
+def test_a_job_that_failed_may_be_submitted_again_within_the_minutes_of_a_day(
+    engine: Engine, smoke_spec: Callable
+) -> None:
+    engine.limits = Limits(jobs=None, minutes=None, day_minutes=1.5 * limits.run_minutes(smoke_spec()), key=KEY)
+    run_id = engine.submit(smoke_spec(), ANNA).id
+    with engine._lock:
+        ticket = engine._queue.get(run_id)
+        engine._queue.end(ticket)
+        engine._record_end(ticket, "failed", "the disk was full", wanted=True)
+    assert engine.status(run_id).state == "failed"
+    assert engine.submit(smoke_spec(), ANNA).active, "it resumes, so its minutes count once"
+    with pytest.raises(Refused, match="in the last 24 hours"):
+        engine.submit(smoke_spec(seed=1), ANNA)
+
+
 def test_only_owners_and_the_instructor_cancel(engine: Engine, smoke_spec: Callable) -> None:
     run_id = engine.submit(smoke_spec(), ANNA).id
     assert engine.owns(run_id, ANNA) and not engine.owns(run_id, BEN)

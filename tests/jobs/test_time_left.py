@@ -154,3 +154,44 @@ def test_without_stages_there_is_no_estimate() -> None:
     estimator = TimeLeft([])
     estimator.read({"event": "stage", "time": 1.0, "stage": "corpus", "message": ""})
     assert estimator.ends is None
+
+
+@pytest.mark.parametrize("pause", [0.0, 60.0, 3_600.0, 3 * 86_400.0])
+@pytest.mark.parametrize("ended", [None, "failed", "cancelled"])
+def test_time_in_which_nothing_ran_does_not_count(pause, ended) -> None:
+    """Half of the training, a pause, and the rest from its checkpoint: 30 steps of 2 s and 46 s of later stages."""
+    stages = [Stage("corpus", 4.0), Stage("training", 200.0), Stage("audit: extraction", 40.0), Stage("saving", 6.0)]
+    estimator, now = TimeLeft(stages), 0.0
+
+    def train(first: int, last: int) -> None:
+        nonlocal now
+        for stage, seconds in (("corpus", 4.0), ("training", 0.0)):
+            estimator.read({"event": "stage", "time": now, "stage": stage, "message": ""})
+            now += seconds
+        for step in range(first, last + 1):
+            now += 2.0
+            estimator.read({"event": "step", "time": now, "step": step, "steps": 100})
+
+    train(1, 50)
+    if ended:
+        estimator.read({"event": ended, "time": now, "message": ""})
+    now += pause
+    train(51, 70)
+    assert estimator.ends - now == pytest.approx(60.0 + 46.0, abs=1.0)
+    assert now - estimator.started == pytest.approx(104.0 + 44.0), "only what was worked"
+    assert estimator.slower == ""
+
+
+def test_a_computer_that_slept_during_a_stage_loses_nothing() -> None:
+    awake = log({})
+    asleep = [event | {"time": event["time"] + 7_200.0 * (event["time"] > 60.0)} for event in awake]
+    assert left_at(TimeLeft(STAGES), asleep, 7_280.0) == pytest.approx(END - 80.0, abs=3.0), "a step takes 2 s"
+
+
+def test_an_audit_that_is_made_again_begins_anew() -> None:
+    estimator = TimeLeft(STAGES)
+    for event in log({}):
+        estimator.read(event)
+    later = [event | {"time": event["time"] + 86_400.0} for event in log({})]
+    assert left_at(estimator, later, 86_400.0 + 75.0) == pytest.approx(END - 75.0, abs=1.0)
+    assert estimator.started == 86_400.0

@@ -135,13 +135,17 @@ class SharedQueue:
             return self._here[job_id][0] if job_id in self._here else None
         return next((user for (user,) in rows), None)
 
-    def minutes(self, user: str) -> float:
-        """Estimated minutes of everything that a user submitted in the last 24 hours, at any server."""
-        query = "SELECT coalesce(sum(minutes), 0.0) FROM asked WHERE user = ? AND submitted > ?"
+    def minutes(self, user: str, *, but: str = "") -> float:
+        """Estimated minutes of everything that a user submitted in the last 24 hours, at any server.
+
+        `but` is the id of a job that is submitted again: one that failed or was interrupted resumes, and counts once.
+        """
+        query = "SELECT coalesce(sum(minutes), 0.0) FROM asked WHERE user = ? AND submitted > ? AND job != ?"
         since = time.time() - DAY_SECONDS
-        rows = self._rows(query, user, since)
+        rows = self._rows(query, user, since, but)
         if rows is None:
-            return sum(minutes for name, when, minutes in self._here.values() if name == user and when > since)
+            here = ((job, *submitted) for job, submitted in self._here.items())
+            return sum(minutes for job, name, when, minutes in here if name == user and when > since and job != but)
         return next((minutes for (minutes,) in rows), 0.0)
 
     def is_closed(self) -> bool:

@@ -164,6 +164,9 @@ def test_minutes_of_a_run_that_was_cancelled_and_submitted_again_are_added(tmp_p
     queue.submitted("gpt2-1", "anna", 7.0)
     queue.submitted("gpt2-1", "anna", 7.0)
     assert queue.minutes("anna") == 7.0, "it was interrupted"
+    queue.submitted("gpt2-2", "anna", 5.0)
+    assert queue.minutes("anna", but="gpt2-1") == 5.0, "what a job that resumes is added to"
+    queue.cancelled("gpt2-2", give_back="anna")
     for total in (7.0, 14.0, 21.0):
         queue.cancelled("gpt2-1", give_back=None)
         assert queue.minutes("anna") == total and queue.owner("gpt2-1") == "anna"
