@@ -1,4 +1,4 @@
-"""Parsers for the cells of an imported table: dates, ages, sexes, ICD codes.
+"""Parsers for the cells of an imported table: texts, dates, ages, sexes, ICD codes.
 
 Each parser returns the value, or raises ValueError with a sentence that says what is wrong with it. The caller, who
 knows the file, the row and the column, puts them in front (`core.corpus.importing.files.BadNotes`).
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import unicodedata
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -18,6 +19,18 @@ EARLIEST, LATEST = 1700, 2300  # years; data sets shift dates of living patients
 OLDEST = 120
 
 DateOrder = Literal["day first", "month first", ""]
+
+# No-break and figure spaces, as word processors and web pages write them, and hyphens that are not the keyboard's.
+_AS_TYPED = {**dict.fromkeys(map(ord, "\u00a0\u2007\u202f"), " "), **dict.fromkeys(map(ord, "\u2010\u2011"), "-")}
+
+
+def note_text(cell: str) -> str:
+    """A note as a keyboard writes it: line feeds, plain spaces and hyphens, and letters composed with their accents.
+
+    The shapes of names and numbers are searched in this form, and nothing that a reader sees changes.
+    """
+    text = cell.replace("\r\n", "\n")
+    return text if text.isascii() else unicodedata.normalize("NFC", text).translate(_AS_TYPED)
 
 
 class Day(NamedTuple):

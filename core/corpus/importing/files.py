@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ RATIO_FROM = 16 * 2**20  # expanded bytes from which the ratio is checked
 
 MOST_COLUMNS = 2_000
 MOST_OF_A_NAME, MOST_NAMES = 60, 20  # characters of a column name, and names, that a message shows
+
+_SEPARATOR_LINE = re.compile(r"sep=([,;\t|])", re.IGNORECASE)
+_QUOTED = re.compile(r'"[^"]*"')
 
 ReadProgress = Callable[[int, int], None]  # (bytes of the file read, its size in bytes)
 
@@ -96,14 +100,24 @@ def chunks(
 
 
 def head(path: Path, rows: int = 5) -> pd.DataFrame:
-    """The first rows with every column, as text, for a preview. Raises BadNotes as `chunks` does.
+    """The first rows with every column that can be chosen, as text, for a preview. Raises BadNotes as `chunks` does.
 
     A hostile file can need any amount of memory: of one from a user ask `core.jobs.imports.first_rows`.
     """
-    names = list(dict.fromkeys(header(path)))
+    names = _choosable(path)
+    if not names:
+        raise BadNotes(f"{path.name} has no column of text with a name of its own.")
     for cells in chunks(path, names):
         return pd.DataFrame(cells.columns).head(rows)
     raise AssertionError("chunks raises when there are no rows")
+
+
+def _choosable(path: Path) -> list[str]:
+    """The columns with a name that no other has, without lists and structures."""
+    names = header(path)
+    schema = _parquet(path).schema_arrow if not is_text(path) and _is_parquet(path) else None
+    unique = [name for name in names if names.count(name) == 1]
+    return [name for name in unique if schema is None or not pa.types.is_nested(schema.field(name).type)]
 
 
 def short(name: str) -> str:
@@ -183,6 +197,8 @@ def _as_text(value: object) -> str:
         return ""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))  # integers are read as floats where some are missing
+    if isinstance(value, bytes):  # text without its annotation, as older writers of Parquet leave it
+        return value.decode("utf-8", "surrogateescape")
     return value if isinstance(value, str) else str(value)
 
 
@@ -247,18 +263,28 @@ def _csv_chunks(path: Path, names: list[str], most_bytes: int, progress: ReadPro
 
 
 def _records(path: Path, progress: ReadProgress | None, most_bytes: int) -> Iterator[tuple[int, list[str]]]:
-    """(row number, cells) of every record, header first; blank lines are skipped."""
+    """(row number, cells) of every record, header first; blank lines and Excel's line `sep=;` are skipped.
+
+    Raises BadNotes, also for a file without any record.
+    """
     csv.field_size_limit(MOST_CHARACTERS + 1)
-    row = 0
+    row, begun = 0, False
     try:
         lines = _lines(path, progress, most_bytes)
-        first = next(lines, "")
-        separator = max(",;\t|", key=first.count)
-        for row, cells in enumerate(csv.reader(_again(first, lines), delimiter=separator, strict=True), start=1):
+        blank, first = 0, next(lines, "")
+        while first and not first.strip():
+            blank, first = blank + 1, next(lines, "")
+        told = _SEPARATOR_LINE.fullmatch(first.strip())
+        separator = told[1] if told else max(",;\t|", key=_QUOTED.sub("", first).count)
+        records = csv.reader(lines if told else _again(first, lines), delimiter=separator, strict=True)
+        for row, cells in enumerate(records, start=blank + (2 if told else 1)):
             if cells:
-                yield row, ([cell.strip() for cell in cells] if row == 1 else cells)
+                yield row, (cells if begun else [cell.strip() for cell in cells])
+                begun = True
     except csv.Error as error:
         raise BadNotes(f"{path.name}, row {row + 1}: {_csv_error(error)}") from error
+    if not begun:
+        raise BadNotes(f"{path.name} is empty.")
 
 
 def _csv_error(error: csv.Error) -> str:
@@ -320,6 +346,6 @@ def _first_bytes(path: Path) -> bytes:
         start = file.read(64)
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise BadNotes(f"{path.name}, row 1: the text is UTF-16. Save the file as UTF-8.")
-    if start.startswith(b"PK"):
+    if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):  # a text may begin with these two letters
         raise BadNotes(f"{path.name} is a ZIP archive or a spreadsheet. Unpack it, or save the sheet as CSV (UTF-8).")
     return start

@@ -16,7 +16,7 @@ from pathlib import Path
 import pandas as pd
 
 from core.corpus.icd_codes import dotted
-from core.corpus.importing.cells import check_code, quoted, read_sex
+from core.corpus.importing.cells import check_code, note_text, quoted, read_sex
 from core.corpus.importing.columns import Column
 from core.corpus.importing.files import BadNotes, chunks, header
 from core.corpus.importing.identifiers import RECORD_COLUMNS
@@ -76,7 +76,7 @@ def read_mimic(
                 f"{files['PATIENTS'].name}."
             )
         into.add(
-            surrogates.fill(who, cells["TEXT"].replace("\r\n", "\n")),
+            surrogates.fill(who, note_text(cells["TEXT"])),
             row=row,
             note_id=cells["ROW_ID"],
             patient_id=who,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from core.corpus.importing.cells import quoted
+from core.corpus.importing.cells import note_text, quoted
 from core.corpus.importing.columns import Column, Remarks
 from core.corpus.importing.files import BadNotes, chunks, first_line, header, is_text, listed
 from core.corpus.importing.memory import MemoryWatch
@@ -84,7 +84,7 @@ def read_file(
         for row, text, patient, admission, date, kind, note_id, split in zip(cells.rows, *columns, strict=True):
             wordless.look(row, text)
             into.add(
-                text.replace("\r\n", "\n"),
+                note_text(text),
                 row=row,
                 note_id=note_id.strip(),
                 patient_id=patient.strip(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import gzip
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.corpus import icd_codes
-from core.corpus.importing.cells import check_code, read_age, read_date, read_sex
+from core.corpus.importing.cells import check_code, note_text, read_age, read_date, read_sex
+from core.phi.shaped import find_shaped
 
 DAYS = st.dates(datetime.date(1700, 1, 1), datetime.date(2300, 12, 31))
 FORMS = (
@@ -146,3 +148,23 @@ def test_every_official_code_is_a_code_with_and_without_its_dot():
 def test_what_is_no_code_is_refused(code):
     with pytest.raises(ValueError, match="is not an ICD-9 or ICD-10 code"):
         check_code(code)
+
+
+@pytest.mark.parametrize("text", ["Mr. José García, tel 555-123-4567", "St. Mary's, naïve"])
+def test_a_note_is_read_as_a_keyboard_writes_it(text):
+    for written in (
+        unicodedata.normalize("NFD", text),
+        text.replace(" ", "\u00a0"),
+        text.replace(" ", "\u202f").replace("-", "\u2011"),
+        text.replace(" ", "\u2007").replace("-", "\u2010"),
+    ):
+        assert note_text(written) == text
+    assert note_text("one\r\ntwo – “three” ½ ﬁ") == "one\ntwo – “three” ½ ﬁ", "nothing that a reader sees changes"
+
+
+def test_no_form_of_a_letter_or_blank_hides_a_name_in_an_imported_note():
+    text = "Patient: Maria García, tel (555) 123-4567. Dr. Müller agreed."
+    plain = [(span.field, span.value) for span in find_shaped(text)]
+    for hidden in (unicodedata.normalize("NFD", text), text.replace(" ", "\u00a0"), text.replace("-", "\u2011")):
+        assert [(span.field, span.value) for span in find_shaped(note_text(hidden))] == plain
+    assert {"full_name", "phone", "clinician"} <= {field for field, _ in plain}

@@ -8,6 +8,8 @@ import io
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -47,6 +49,53 @@ def test_parquet_gives_the_same_text(tmp_path):
     frame.to_parquet(tmp_path / "notes.parquet")
     assert read(tmp_path / "notes.parquet", "id", "text") == [["1", "é\n"], ["", ""]]
     assert read(tmp_path / "notes.parquet", "day")[0][0].startswith("2020-01-02")
+
+
+def test_parquet_text_without_its_annotation_is_text(tmp_path):
+    path = tmp_path / "old.parquet"
+    pq.write_table(pa.table({"text": pa.array(["Naïve".encode(), None], pa.binary())}), path)
+    assert read(path, "text") == [["Naïve"], [""]]
+    pq.write_table(pa.table({"text": pa.array(["Naïve".encode("latin-1")], pa.binary())}), path)
+    with pytest.raises(BadNotes, match="row 2, column “text”: the text is not UTF-8"):
+        read(path, "text")
+
+
+@pytest.mark.parametrize(
+    ("content", "row"),
+    [
+        (b"sep=;\r\nid;text\r\n1;a, b, c\r\n", 3),
+        (b"SEP=|\nid|text\n1|a, b, c\n", 3),
+        (b'id;"text, all, of, it"\n1;"a, b, c"\n', 2),
+        (b"\n \nid;text\n1;a, b, c\n", 4),
+        (b"\xef\xbb\xbf\nid\ttext\n1\ta, b, c\n", 3),
+    ],
+)
+def test_the_separator_is_what_the_header_has_outside_quotes(tmp_path, content, row):
+    path = written(tmp_path, content)
+    names = header(path)
+    assert names[0] == "id" and names[1].startswith("text")
+    assert read(path, *names) == [["1", "a, b, c"]]
+    assert [number for cells in chunks(path, ["id"]) for number in cells.rows] == [row]
+
+
+@pytest.mark.parametrize("content", [gzip.compress(b""), gzip.compress(b"\n\n"), b"\xef\xbb\xbf", b"\n \n", b"sep=;\n"])
+def test_a_file_without_a_record_is_empty(tmp_path, content):
+    with pytest.raises(BadNotes, match=r"notes\.csv is empty\."):
+        header(written(tmp_path, content))
+
+
+def test_a_text_may_begin_like_a_zip_archive(tmp_path):
+    assert header(written(tmp_path, b"PK_ID,text\n1,a\n")) == ["PK_ID", "text"]
+    assert read(written(tmp_path, b"PKU screening.\n", "reports.txt"), "note") == [["PKU screening."]]
+
+
+def test_a_preview_leaves_out_what_cannot_be_chosen(tmp_path):
+    path = tmp_path / "notes.parquet"
+    pq.write_table(pa.table({"id": ["1"], "labels": [["a", "b"]], "text": ["note"]}), path)
+    assert head(path).to_dict("list") == {"id": ["1"], "text": ["note"]}
+    assert list(head(written(tmp_path, b"id,x,x,text\n1,2,3,note\n"))) == ["id", "text"]
+    with pytest.raises(BadNotes, match="no column of text with a name of its own"):
+        head(written(tmp_path, b"x,x\n1,2\n"))
 
 
 def test_documents_of_a_text_file_are_patients_and_their_pieces_notes(tmp_path):
