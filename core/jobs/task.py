@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -12,13 +11,12 @@ from typing import Literal
 from core.jobs.by_store.messages import asked_to_stop, teller
 from core.pipeline.full_audit import audit
 from core.pipeline.training_run import execute
-from core.runs.events import CANCEL_FILE, Cancelled, read_status
+from core.runs.events import Cancelled, asked_to_cancel, read_status
 from core.runs.integrity.disk import error_sentence
 from core.runs.remote.sharing import store_of
 from core.runs.store import Workspace
 from core.spec import RunSpec
 
-LOOK_SECONDS = 0.2
 Ended = Literal["done", "cancelled", "failed"]
 
 log = logging.getLogger(__name__)
@@ -86,19 +84,9 @@ def _asked_to_stop(folder: Path, submitted: float) -> Callable[[], bool]:
     """Whether a job was cancelled: its folder has a cancel file, or its status is of another submission, or gone.
 
     A job that no worker has started is cancelled by removing its status, so a worker about to start it finds none, or
-    one with another time of submission. The disk is checked at most five times a second.
+    one with another time of submission.
     """
-    looked, found = 0.0, False
-
-    def stop() -> bool:
-        nonlocal looked, found
-        now = time.monotonic()
-        if not found and now - looked > LOOK_SECONDS:
-            looked = now
-            found = (folder / CANCEL_FILE).exists() or not _asks_for(folder, submitted)
-        return found
-
-    return stop
+    return asked_to_cancel(folder, withdrawn=lambda: not _asks_for(folder, submitted))
 
 
 def _asked_again(folder: Path, submitted: float) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,16 @@ import pandas as pd
 
 from core.evaluation.audit_summaries import Audited, Summary
 from core.runs.audits import ATTACKS_FILE, Outcome, StoredAudit
-from core.runs.events import STATUS_FILE, Cancelled, EventLog, Status, read_status, write_status
+from core.runs.events import (
+    CANCEL_FILE,
+    STATUS_FILE,
+    Cancelled,
+    EventLog,
+    Status,
+    asked_to_cancel,
+    read_status,
+    write_status,
+)
 from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.lock import held
 from core.runs.run import Run
@@ -70,7 +79,8 @@ def audit(
             "of"}` before each attack, `{"event": "progress", "attack", "done", "total", "eta_seconds"}` within it and
             `{"event": "outcome", "attack", "state", "seconds", "message"}` after it; at the end `done`, `cancelled` or
             `failed`.
-        should_stop: Polled between batches; True ends the audit and keeps what is finished.
+        should_stop: Polled between batches; True ends the audit and keeps what is finished. By default a cancel file
+            in the audit's folder does, as the Cancel button of a page writes it.
 
     Raises:
         Cancelled: `should_stop` returned True.
@@ -79,11 +89,14 @@ def audit(
     """
     chosen = chosen_attacks(run, attacks)
     check_attackable(run)
-    stop = should_stop or (lambda: False)
-    with held(workspace.audit_lock_file(run.id), should_stop=stop) as holding:
+    folder = workspace.audit(run.id).folder
+    stop = should_stop or asked_to_cancel(folder)
+    with held(workspace.audit_lock_file(run.id), should_stop=stop) as holding, ExitStack() as at_end:
         if not holding:
             raise Cancelled(f"The audit of run {run.id} was cancelled while another process was working on it.")
-        folder = workspace.audit(run.id).folder
+        if should_stop is None:  # else the engine removes it
+            (folder / CANCEL_FILE).unlink(missing_ok=True)
+            at_end.callback((folder / CANCEL_FILE).unlink, missing_ok=True)
         with full_disk_as_sentence(f"the audit of run {run.id}", folder):
             workspace.begin_audit(run.id, run.spec.corpus)
             log = EventLog(folder, on_event)

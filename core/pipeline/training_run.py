@@ -24,7 +24,7 @@ from core.pipeline.epochs.evaluation import evaluator
 from core.pipeline.epochs.sample import writer
 from core.pipeline.quick_audit import Progress, Stop, attacks_of
 from core.runs import noise_key
-from core.runs.events import Cancelled, EventLog, State, Status, read_status, write_status
+from core.runs.events import CANCEL_FILE, Cancelled, EventLog, State, Status, asked_to_cancel, read_status, write_status
 from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.lock import held
 from core.runs.remote.sharing import fetched, leased, publish, shared, store_of
@@ -66,7 +66,8 @@ def execute(
         workspace: Where runs are stored.
         wait: False raises RunBusy, instead of waiting, if another process is making this run.
         on_event: Called with every event that is appended to the run's `events.jsonl` (docs/reference/events.md).
-        should_stop: Polled between batches; True cancels the run.
+        should_stop: Polled between batches; True cancels the run. By default a cancel file in its work folder does,
+            as the Cancel button of a page writes it.
         asked_again: Asked when the run was cancelled or is there. True if it was submitted again since: then its work
             folder, which has that submission's state, is left for it to resume from.
 
@@ -77,13 +78,14 @@ def execute(
         DiskFull, ModelNotFound, ValueError: With a sentence; the work folder stays, marked `failed`, and can be
             resumed.
     """
-    stop = should_stop or (lambda: False)
+    work = workspace.work(spec.run_id)
+    stop = should_stop or asked_to_cancel(work)
     builder = RunBuilder(spec, workspace, on_event, stop, asked_again or (lambda: False))
     store = store_of(spec)
     if (finished := _complete(spec, workspace)) is not None:
         if store is not None and not finished.shipped:
             publish(store, finished, workspace)
-        if workspace.work(spec.run_id).exists():  # it was begun here, and the finished run came from elsewhere
+        if work.exists():  # it was begun here, and the finished run came from elsewhere
             with held(workspace.lock_file(spec.run_id), should_stop=lambda: True) as nobody_at_it:
                 if nobody_at_it:
                     builder.leave_nothing()
@@ -93,6 +95,8 @@ def execute(
             raise RunBusy(f"Run {spec.run_id} is being made by another process.")
         if not holding:
             raise Cancelled(f"Run {spec.run_id} was cancelled while another process was making it.")
+        if should_stop is None:
+            (work / CANCEL_FILE).unlink(missing_ok=True)  # meant for an earlier process, which ended before it looked
         if (finished := _complete(spec, workspace)) is not None:
             builder.leave_nothing()
             return finished

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -18,10 +19,29 @@ EVENTS_FILE = "events.jsonl"
 STATUS_FILE = "status.json"
 CANCEL_FILE = "cancel"  # a file of this name in a job's folder asks the process that works on the job to stop
 PROGRESS_SECONDS = 0.25
+LOOK_SECONDS = 0.2  # between two looks at the disk for a request to stop
 
 
 class Cancelled(Exception):
     """`should_stop` ended a run, which leaves nothing behind, or an audit, which keeps all finished attacks."""
+
+
+def asked_to_cancel(folder: Path, withdrawn: Callable[[], bool] = lambda: False) -> Callable[[], bool]:
+    """A function that tells whether a job was cancelled: its folder has a cancel file, or it was `withdrawn`.
+
+    It may be called as often as one likes: it looks at the disk at most five times a second.
+    """
+    looked, found = -math.inf, False
+
+    def stop() -> bool:
+        nonlocal looked, found
+        now = time.monotonic()
+        if not found and now - looked > LOOK_SECONDS:
+            looked = now
+            found = (folder / CANCEL_FILE).exists() or withdrawn()
+        return found
+
+    return stop
 
 
 class Status(BaseModel):

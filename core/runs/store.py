@@ -22,7 +22,7 @@ from core.common.program import ASSETS, DATA
 from core.corpus.tables import CANARIES, DIAGNOSES, NOTES, PATIENTS, Corpus
 from core.runs import audits, listing, noise_key
 from core.runs.audits import StoredAudit
-from core.runs.events import Status, read_status, write_status
+from core.runs.events import CANCEL_FILE, Status, read_status, write_status
 from core.runs.integrity.checksums import take as take_checksums
 from core.runs.integrity.disk import DiskFull, error_sentence, full_disk_as_sentence
 from core.runs.integrity.upkeep import DIGEST, look_after
@@ -348,6 +348,7 @@ class Workspace:
         """Sync a finished work folder to disk and rename it to its place among the runs."""
         final = self.root / "runs" / work.name
         noise_key.destroy(work)  # training destroyed it at its end; make sure that no copy is kept with the run
+        (work / CANCEL_FILE).unlink(missing_ok=True)  # it came too late
         with full_disk_as_sentence(f"run {work.name}", final.parent):
             take_checksums(work, read_spec(work).corpus)
             if not publish(work, final, listing.is_whole):

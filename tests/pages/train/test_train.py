@@ -19,13 +19,13 @@ from core.runs.facts import promise_sentence
 from core.runs.lock import held
 from core.runs.progress import Progress, progress_of
 from core.runs.store import DiskFull, Workspace
-from core.spec import CORPUS_PRESETS, PrivacySpec, RiskLimit, RunSpec, VocabularySpec, audit_of, recipe, recipe_of
+from core.spec import CORPUS_PRESETS, PrivacySpec, RiskLimit, RunSpec, VocabularySpec, recipe, recipe_of
 from core.training.accounting.gaussian import epsilon
 from core.training.accounting.risk import achieved
 from core.training.plan import plan
 from pages.parts.common.phi_text import literal
 from pages.parts.jobs.sentences import stage_in_words, title
-from pages.parts.train import link, training_settings
+from pages.parts.train import training_settings
 from tests.pages.visit import said, visit
 
 opened = partial(visit, "train")
@@ -397,31 +397,3 @@ def test_without_privacy_words_have_no_noise_and_gpt2_gets_none(data, asked):
     (spec,) = asked
     assert spec.vocabulary == VocabularySpec()
     assert not any(one.key == "own_words" for one in opened(kind="GPT-2", cohort="tiny").toggle)
-
-
-@pytest.mark.parametrize("unit", ["note", "patient"])
-def test_a_link_asks_for_the_same_training_with_secret_noise(data, asked, unit):
-    corpus, privacy = CORPUS_PRESETS["classroom"], PrivacySpec(target_epsilon=3.0, unit=unit)
-    training = recipe_of("gpt2", privacy, corpus).model_copy(update={"seed": 2})
-    spec = RunSpec(corpus=corpus, privacy=privacy, training=training, audit=audit_of(corpus))
-    app = opened(**link.with_secret_noise(spec))
-    app.button(key="train").click().run()
-    assert not app.exception and asked == [spec.model_copy(update={"privacy": secret_of(privacy)})]
-
-
-def secret_of(privacy: PrivacySpec) -> PrivacySpec:
-    return privacy.model_copy(update={"noise_source": "secret"})
-
-
-def test_settings_that_the_page_does_not_have_get_no_link(smoke_specs):
-    corpus, privacy = CORPUS_PRESETS["classroom"], PrivacySpec(target_epsilon=3.0)
-    usual = RunSpec(corpus=corpus, privacy=privacy, training=recipe_of("gpt2", privacy, corpus), audit=audit_of(corpus))
-    assert link.with_secret_noise(usual) is not None
-    assert link.with_secret_noise(smoke_specs["dp"]) is None and link.with_secret_noise(smoke_specs["plain"]) is None
-    for change in (
-        {"privacy": privacy.model_copy(update={"target_epsilon": 3.5})},
-        {"privacy": privacy.model_copy(update={"delta": 1e-6})},
-        {"training": usual.training.model_copy(update={"epochs": 1})},
-        {"vocabulary": VocabularySpec(epsilon=1.0)},
-    ):
-        assert link.with_secret_noise(usual.model_copy(update=change)) is None, change
