@@ -16,9 +16,11 @@ shell.page(
 )
 
 runs = [run for run in owner.workspace().runs() if not run.spec.is_base]
-if runs:
+released = views.released()
+if runs or released:
     made_here = dict.fromkeys(run.spec.corpus for run in runs if not run.shipped)  # the newest run's cohort first
-    cohorts = {spec.digest(): spec for spec in [*made_here, *presets_first({run.spec.corpus for run in runs})]}
+    every = presets_first({run.spec.corpus for run in runs} | set(released))
+    cohorts = {spec.digest(): spec for spec in [*made_here, *every]}
     chosen = st.selectbox(
         "Cohort",
         list(cohorts),

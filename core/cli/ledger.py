@@ -42,7 +42,8 @@ def ledger(
         str | None, typer.Option(help="With --best-of: the score that chose, and what it read. No protected notes.")
     ] = None,
     corpus: Annotated[
-        str | None, typer.Option("--corpus", help="A preset or a cohort's folder. Default: the cohorts of all runs.")
+        str | None,
+        typer.Option("--corpus", help="A preset or a cohort's folder. Default: the cohorts of all runs and ledgers."),
     ] = None,
     epsilon: Annotated[float | None, typer.Option(help="With --vocabulary: ε of one word.")] = None,
     vocabulary_delta: Annotated[float, typer.Option(help="With --vocabulary: δ of one word.")] = 1e-10,
@@ -129,8 +130,11 @@ def _choice(
 
 
 def _cohorts(workspace: Workspace) -> list:
-    """The cohorts of all runs, without repeats."""
-    return list(dict.fromkeys(run.spec.corpus for run in workspace.runs()))
+    """The cohorts of all runs and of all ledgers, without repeats."""
+    from core.runs.ledger.entries import ledgers
+
+    runs, released = workspace.runs(), ledgers(workspace)
+    return list(dict.fromkeys([*(run.spec.corpus for run in runs), *(ledger.corpus for ledger in released)]))
 
 
 def _tell(
@@ -145,7 +149,7 @@ def _tell(
     from core.runs.ledger.entries import Ledger
 
     found = [described(workspace, Ledger.of(workspace, spec), delta, budget) for spec in cohorts]
-    text = "\n\n".join(map(_text, found)) or "No cohort has a run yet. Train one with `python -m core train`."
+    text = "\n\n".join(map(_text, found)) or "There is no run and no release yet: `python -m core train`."
     answer({"cohorts": found} | ({} if preview is None else {"release": preview}), text, as_json=as_json)
 
 
@@ -156,6 +160,7 @@ def described(workspace: Workspace, ledger: Ledger, delta: float, budget: float 
     patient and for one note.
     """
     from core.runs.ledger.totals import mechanisms_of, promised, room_left, together
+    from core.runs.store import CohortGone
 
     releases = ledger.releases()
     units: tuple[Unit, ...] = ("note", "patient")
@@ -181,14 +186,20 @@ def described(workspace: Workspace, ledger: Ledger, delta: float, budget: float 
                 more = room_left(releases, unit, budget, delta)
                 totals[unit]["one_more_run_like_the_last"] = more.epsilon() if more else 0.0
     entries = [_entry(release) for release in releases]
-    cohort = workspace.corpus(ledger.corpus, store=False) if releases else None
-    both = together(releases, found["note"], found["patient"], cohort) if cohort else []
+    both, unknown = [], ""
+    try:
+        if releases:
+            cohort = workspace.corpus(ledger.corpus, store=False)
+            both = together(releases, found["note"], found["patient"], cohort)
+    except CohortGone as gone:
+        unknown = f"What the releases mean together for one patient or one note is not known. {gone}"
     return {
         "cohort": ledger.corpus.digest(),
         "patients": ledger.corpus.patients,
         "releases": entries,
         "totals": totals,
         "together": [{**asdict(one), "sentence": one.sentence()} for one in both],
+        "together_unknown": unknown,
     }
 
 
@@ -227,4 +238,5 @@ def _text(cohort: dict[str, Any]) -> str:
                 f"{proved_text(total['one_more_run_like_the_last'])}{within}"
             )
     lines += [f"  {one['sentence']}" for one in cohort["together"]]
+    lines += [f"  {cohort['together_unknown']}"] if cohort["together_unknown"] else []
     return "\n".join(lines)

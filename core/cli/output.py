@@ -47,6 +47,8 @@ def errors_as_sentences() -> Iterator[None]:
 
     try:
         yield
+    except typer.Exit:  # a RuntimeError: the command has said what there was to say
+        raise
     except ValidationError as error:
         _leave(BAD_INPUT, _sentence(error))
     except (ValueError, LookupError) as error:

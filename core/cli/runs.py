@@ -225,6 +225,8 @@ def step(
         from core.models.build import load
         from core.training.inside_step import first_step
 
+        if out.exists():
+            raise BadInput(f"--out: {out} exists already. Choose another name, or delete it first.")
         found, notes = as_trained(run, data)
         spec = found.spec
         say(f"{found.id}: reading the gradients of up to {most} {spec.privacy.unit}s")

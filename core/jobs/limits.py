@@ -165,11 +165,6 @@ def notes_read(spec: RunSpec, cohort: Path | None) -> Notes:
     return Notes(*map(float, found))
 
 
-def training_notes(spec: RunSpec) -> float:
-    """Expected number of training notes of a run, from its spec alone."""
-    return expected_notes(spec).trained
-
-
 def run_minutes(spec: RunSpec, notes: Notes | None = None) -> float:
     """A rough estimate of the minutes that a run takes, for limits only. `notes` are the expected ones by default."""
     notes, size = notes or expected_notes(spec), SIZES[spec.model.size]

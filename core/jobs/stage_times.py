@@ -7,12 +7,12 @@ made as part of a run `base control/<name>`. docs/PERFORMANCE.md has the runs th
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from core.jobs.limits import AUDIT_SECONDS, SIZES, training_notes
+from core.jobs.limits import AUDIT_SECONDS, SIZES, Notes, expected_notes, notes_read
 from core.pipeline.full_audit import chosen_attacks, open_attacks
 from core.pipeline.quick_audit import ATTACKS, READS, attacks_of
 from core.runs.audits import AuditBroken
@@ -56,27 +56,30 @@ def _stages_by_message() -> dict[str, str]:
 # Defaults ------------------------------------------------------------------------------------------------------------
 
 
-def default_stages(spec: RunSpec, *, cohort: bool, control: bool) -> list[Stage]:
+def default_stages(spec: RunSpec, *, cohort: bool, control: bool, notes: Notes | None = None) -> list[Stage]:
     """The stages of a run with their usual seconds on two slow cores.
 
     Args:
         spec: The run.
         cohort: Whether its cohort is stored.
         control: Whether its control is; the public model itself has none.
+        notes: What it reads; by default what is expected from the spec alone.
     """
+    notes = notes or expected_notes(spec)
     found = [Stage("corpus", _corpus(spec, cohort))]
     if spec.vocabulary is not None:
         found.append(Stage("vocabulary", 1.0))
     if not spec.is_base:
-        found.append(Stage("training", _training(spec)))
+        found.append(Stage("training", _training(spec, notes)))
         if not control:
             found += [
                 Stage(f"{CONTROL}/{one.key}", one.seconds)
-                for one in default_stages(spec.base_spec(), cohort=True, control=True)
+                for one in default_stages(spec.base_spec(), cohort=True, control=True, notes=notes)
             ]
-    seconds = _audit(spec)
+    judged = _judged(spec, notes)
+    seconds = _audit(spec, judged)
     found += [Stage(attack.stage, seconds[attack.stage]) for attack in attacks_of(spec)]
-    return [*found, Stage("saving", (0.5 + 2e-4 * _judged(spec)) * (0.5 + spec.audit.bootstrap / 2_000))]
+    return [*found, Stage("saving", (0.5 + 2e-4 * judged) * (0.5 + spec.audit.bootstrap / 2_000))]
 
 
 def _corpus(spec: RunSpec, stored: bool) -> float:
@@ -84,24 +87,25 @@ def _corpus(spec: RunSpec, stored: bool) -> float:
     return 0.5 + 2e-5 * notes if stored else 1.0 + 1.1e-4 * notes
 
 
-def _training(spec: RunSpec) -> float:
-    read = training_notes(spec) * spec.training.epochs * (spec.training.masks or 1)
+def _training(spec: RunSpec, notes: Notes) -> float:
+    read = notes.trained * spec.training.epochs * (spec.training.masks or 1)
     a_note = 0.012 if spec.privacy.private or spec.training.clip_norm is not None else 0.0103
     return SIZES[spec.model.size] * (4.0 + a_note * read + 2.0 * spec.training.epochs)
 
 
-def _judged(spec: RunSpec) -> float:
-    """Notes that the quick audit scores."""
+def _judged(spec: RunSpec, notes: Notes) -> float:
+    """Notes of usual length that the quick audit scores."""
     patients = spec.corpus.patients
     if spec.audit.patients is not None:
         patients = min(patients, 2 * spec.audit.patients)
-    return (patients + spec.corpus.population) * spec.corpus.notes_per_patient
+    usual = (patients + spec.corpus.population) * spec.corpus.notes_per_patient
+    return usual * notes.every / expected_notes(spec).every
 
 
-def _audit(spec: RunSpec) -> dict[str, float]:
+def _audit(spec: RunSpec, judged: float) -> dict[str, float]:
     causal, audit, size = spec.model.kind == "gpt2", spec.audit, SIZES[spec.model.size]
     texts = 14 * audit.samples_per_prompt * (0.007 * audit.new_tokens / 60 if causal else 0.055)
-    scores = _judged(spec) * (0.0024 if causal else 0.0015 * audit.mask_draws)
+    scores = judged * (0.0024 if causal else 0.0015 * audit.mask_draws)
     secrets = spec.corpus.canaries + spec.corpus.canary_patients
     seconds = {
         "audit: extraction": 0.5 + texts,
@@ -139,8 +143,14 @@ def expected_stages(spec: RunSpec, workspace: Workspace, *, is_audit: bool = Fal
     if is_audit:
         return _expected_audit(spec, workspace)
     cohort = workspace.corpus_folder(spec.corpus) is not None
-    stages = default_stages(spec, cohort=cohort, control=_has_control(spec, workspace))
-    return corrected(stages, slowness(_made_here(spec, workspace), stages))
+    notes = _notes_in(workspace)
+    stages = default_stages(spec, cohort=cohort, control=_has_control(spec, workspace), notes=notes(spec))
+    return corrected(stages, slowness(_made_here(spec, workspace), stages, notes))
+
+
+def _notes_in(workspace: Workspace) -> Callable[[RunSpec], Notes]:
+    """What a run reads, by the length of imported notes where they are stored."""
+    return lambda spec: notes_read(spec, workspace.corpus_folder(spec.corpus))
 
 
 def corrected(stages: Sequence[Stage], ratios: Mapping[str, float]) -> list[Stage]:
@@ -149,17 +159,21 @@ def corrected(stages: Sequence[Stage], ratios: Mapping[str, float]) -> list[Stag
     return [Stage(one.key, one.seconds * ratios.get(_plain(one.key), whole)) for one in stages]
 
 
-def slowness(runs: Sequence[Run], stages: Sequence[Stage]) -> dict[str, float]:
+def slowness(
+    runs: Sequence[Run], stages: Sequence[Stage], notes: Callable[[RunSpec], Notes] = expected_notes
+) -> dict[str, float]:
     """How many times their default seconds the stages take on this machine, by key; one that was not seen is missing.
 
     The median over finished runs with their event logs, and `AS_USUAL`. A run's stage counts if its default seconds are
-    of the same order as in `stages`: what a tiny training needs besides its steps says little about a long one.
+    of the same order as in `stages`: what a tiny training needs besides its steps says little about a long one. `notes`
+    gives what a run reads.
     """
     wanted = {_plain(one.key): one.seconds for one in stages}
     found: dict[str, list[float]] = {}
     for run in runs:
         taken = stage_seconds(run.events())
-        for stage in default_stages(run.spec, cohort=True, control=not any(key.startswith(CONTROL) for key in taken)):
+        control = not any(key.startswith(CONTROL) for key in taken)
+        for stage in default_stages(run.spec, cohort=True, control=control, notes=notes(run.spec)):
             key = _plain(stage.key)
             if stage.key not in taken or key not in wanted or stage.seconds < 1.0:  # the ratio would be mere chance
                 continue
@@ -197,21 +211,22 @@ def _expected_audit(spec: RunSpec, workspace: Workspace) -> list[Stage]:
         left = open_attacks(run, workspace) or chosen_attacks(run, None)
     except (RunNotFound, RunBroken, AuditBroken, OSError):
         return []
-    usual = AUDIT_SECONDS * training_notes(spec) / max(1, len(left))
-    a_note = _seconds_a_note(spec, workspace)
+    notes = _notes_in(workspace)
+    trained = notes(spec).trained
+    usual = AUDIT_SECONDS * trained / max(1, len(left))
+    a_note = _seconds_a_note(spec, workspace, notes)
     attacks = (
-        Stage(f"attack: {one.name}", a_note[one.name] * training_notes(spec) if one.name in a_note else usual)
-        for one in left
+        Stage(f"attack: {one.name}", a_note[one.name] * trained if one.name in a_note else usual) for one in left
     )
     return [Stage("notes", 2.0), *attacks, Stage("figures", FIGURES_SECONDS)]
 
 
-def _seconds_a_note(spec: RunSpec, workspace: Workspace) -> dict[str, float]:
+def _seconds_a_note(spec: RunSpec, workspace: Workspace, notes: Callable[[RunSpec], Notes]) -> dict[str, float]:
     """Median seconds a training note of each attack, of stored audits of this kind of model, the shipped ones too."""
     found: dict[str, list[float]] = {}
     for run, outcome in _outcomes(spec, workspace):
         if outcome.state == "done":
-            found.setdefault(outcome.attack, []).append(outcome.seconds / max(1.0, training_notes(run.spec)))
+            found.setdefault(outcome.attack, []).append(outcome.seconds / max(1.0, notes(run.spec).trained))
     return {attack: statistics.median(values) for attack, values in found.items()}
 
 

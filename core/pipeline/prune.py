@@ -25,7 +25,7 @@ from core.runs.backup.kinds import is_name
 from core.runs.events import read_status
 from core.runs.integrity.checksums import Checksums
 from core.runs.integrity.upkeep import DIGEST
-from core.runs.ledger.entries import Ledger, LedgerBroken, Release
+from core.runs.ledger.entries import ledgers
 from core.runs.lock import held, in_use
 from core.runs.run import RUN_ID, Run
 from core.runs.store import CohortGone, Workspace
@@ -50,8 +50,12 @@ class Prunable:
     why: str
 
 
-def plan(workspace: Workspace, what: Collection[What] = USUAL, *, days: float = DAYS) -> list[Prunable]:
+def plan(
+    workspace: Workspace, what: Collection[What] = USUAL, *, days: float = DAYS, waiting: Collection[str] = ()
+) -> list[Prunable]:
     """Everything of these kinds that has not changed for `days` days, and that nothing else needs.
+
+    `waiting` are the ids of runs in the queues of servers that live: their work stays.
 
     Raises:
         LedgerBroken: A ledger is damaged, so it is unknown what was released. Nothing may be deleted then.
@@ -59,7 +63,7 @@ def plan(workspace: Workspace, what: Collection[What] = USUAL, *, days: float = 
     before = time.time() - days * DAY_SECONDS
     released, cohorts = _released(workspace)
     finders: dict[What, Callable[[], Iterator[Prunable]]] = {
-        "work": lambda: _work(workspace),
+        "work": lambda: (one for one in _work(workspace) if one.name not in waiting),
         "checkpoints": lambda: _checkpoints(workspace),
         "references": lambda: _references(workspace),
         "cohorts": lambda: _cohorts(workspace, cohorts),
@@ -147,17 +151,8 @@ def _weights(workspace: Workspace, released: set[str]) -> Iterator[Prunable]:
 
 def _released(workspace: Workspace) -> tuple[set[str], set[str]]:
     """Names of everything that was released, and digests of the cohorts with a ledger. Raises LedgerBroken."""
-    names, cohorts = set(), set()
-    for folder in folders_in(workspace.root / "ledger"):
-        cohorts.add(folder.name)
-        entries = sorted(folder.glob("[0-9]*.json"))
-        if not entries:
-            continue
-        try:
-            corpus = Release.model_validate_json(entries[0].read_bytes()).corpus
-        except (OSError, ValueError):
-            raise LedgerBroken(f"The ledger's entry {entries[0]} is damaged. Restore the file from a backup.") from None
-        names |= {release.name for release in Ledger(folder, corpus).releases()}
+    cohorts = {folder.name for folder in folders_in(workspace.root / "ledger")}
+    names = {release.name for ledger in ledgers(workspace) for release in ledger.releases()}
     return names, cohorts
 
 

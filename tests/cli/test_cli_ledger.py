@@ -12,7 +12,7 @@ import pytest
 from core.__main__ import main
 from core.cli import ledger as ledger_command
 from core.runs.ledger.entries import Ledger, Vocabulary
-from core.runs.store import Workspace
+from core.runs.store import CohortGone, Workspace
 from core.spec import CORPUS_PRESETS
 from core.training.accounting.mechanism import Mechanism
 
@@ -225,8 +225,39 @@ def test_a_promise_is_rounded_up_as_on_the_page():
                 "patient": {**total, "epsilon": math.inf, "sum_of_epsilons": math.inf},
             },
             "together": [],
+            "together_unknown": "",
         }
     )
     assert "ε = 10.1 per note" in told
     assert "ε = 124 at" in told and "single ε is 20.1)" in told
     assert "ε = ∞ at" in told and "single ε is ∞)" in told
+
+
+def test_a_released_cohort_without_a_run_is_listed(data, smoke_specs, capsys):
+    entered(capsys, "--release", smoke_specs["dp"].run_id, "--reason", "the trial", "--data", data)
+    shutil.rmtree(data / "runs")
+    (cohort,) = [one for one in all_of(capsys, data) if one["cohort"] == SMOKE.digest()]
+    assert [release["name"] for release in cohort["releases"]] == [smoke_specs["dp"].run_id]
+
+
+def all_of(capsys, data) -> list[dict]:
+    assert main(["ledger", "--data", str(data), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)["cohorts"]
+
+
+def test_the_releases_of_a_cohort_that_is_gone_are_told_without_what_needs_its_notes(
+    data, smoke_specs, capsys, monkeypatch
+):
+    entered(capsys, "--release", smoke_specs["dp"].run_id, "--reason", "the trial", "--data", data)
+    before = asked(capsys, "--corpus", "smoke", "--data", data)
+
+    def gone(self, spec, *, store=True):
+        raise CohortGone("The notes of this cohort are not here.")
+
+    monkeypatch.setattr(Workspace, "corpus", gone)
+    after = asked(capsys, "--corpus", "smoke", "--data", data)
+    assert before["together"] and not before["together_unknown"]
+    assert after["together"] == [] and after["together_unknown"].endswith("The notes of this cohort are not here.")
+    assert after["releases"] == before["releases"] and after["totals"] == before["totals"]
+    assert main(["ledger", "--corpus", "smoke", "--data", str(data)]) == 0
+    assert "for one patient or one note is not known" in capsys.readouterr().out

@@ -10,9 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 from streamlit.testing.v1 import AppTest
 
 from core.__main__ import main
+from core.cli.output import FAILURE, errors_as_sentences
 from core.cli.settings import corpus_spec
 from core.common.program import PROGRAM
 from core.runs.integrity.disk import error_sentence
@@ -167,3 +169,9 @@ def test_findings_are_not_stored_without_the_shipped_runs(capsys, tmp_path):
     """Claims that rest on these would lose their evidence."""
     assert main(["findings", "--write", "--without-shipped", "--data", str(tmp_path)]) == 2
     assert "leave --without-shipped out" in capsys.readouterr().err
+
+
+def test_a_command_that_has_said_what_failed_says_no_more(capsys):
+    with pytest.raises(typer.Exit) as left, errors_as_sentences():
+        raise typer.Exit(FAILURE)
+    assert left.value.exit_code == FAILURE and capsys.readouterr().err == ""

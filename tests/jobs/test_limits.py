@@ -59,7 +59,7 @@ def test_where_people_have_roles_the_role_decides_and_no_key_helps() -> None:
 def test_a_run_of_200_000_patients_and_1_000_epochs_is_refused_everywhere() -> None:
     corpus = CorpusSpec(patients=200_000, canaries=0, canary_patients=0)
     spec = RunSpec(corpus=corpus, training=recipe("gpt2").model_copy(update={"epochs": 1_000}))
-    assert limits.training_notes(spec) == 700_000
+    assert limits.expected_notes(spec).trained == 700_000
     assert limits.run_minutes(spec) > 700_000 * 1_000 * 0.0125 / 60
     for told in (Limits(), CLASS):
         with pytest.raises(Refused, match=r"about 101 days \(700,000 notes × 1,000 epochs\)"):
@@ -72,8 +72,8 @@ def test_notes_are_counted_as_training_reads_them() -> None:
     corpus = CorpusSpec(patients=1_000, notes_per_patient=40.0, canaries=0, canary_patients=0)
     for unit, notes in (("note", 28_000), ("patient", 700)):
         spec = RunSpec(corpus=corpus, training=training, privacy=PrivacySpec(target_epsilon=8.0, unit=unit))
-        assert limits.training_notes(spec) == notes
-    assert limits.training_notes(RunSpec(corpus=corpus, training=training)) == 700
+        assert limits.expected_notes(spec).trained == notes
+    assert limits.expected_notes(RunSpec(corpus=corpus, training=training)).trained == 700
 
 
 def test_copies_of_canaries_are_notes_too() -> None:
@@ -88,7 +88,7 @@ def test_copies_of_canaries_are_notes_too() -> None:
         privacy = PrivacySpec(target_epsilon=8.0, unit=unit)
         spec = RunSpec(corpus=corpus, training=training, privacy=privacy)
         built = len(build(corpus).training_notes(spec.note_cap))
-        assert limits.training_notes(spec) == pytest.approx(built, rel=0.05)
+        assert limits.expected_notes(spec).trained == pytest.approx(built, rel=0.05)
         with pytest.raises(Refused, match="notes × 1,000 epochs"):
             limits.check(CLASS, limits.Request.run(spec), own=0, everybody=0, day_minutes=0)
     assert limits.audit_minutes(spec) > CLASS.minutes
@@ -124,7 +124,9 @@ def test_every_mask_of_a_note_takes_its_time() -> None:
     once = RunSpec(model=ModelSpec(kind="bert"), training=recipe("bert"))
     often = once.model_copy(update={"training": once.training.model_copy(update={"masks": 4})})
     longer = limits.run_minutes(often) - limits.run_minutes(once)
-    assert longer == pytest.approx(3 * limits.training_notes(once) * once.training.epochs * limits.NOTE_SECONDS / 60)
+    assert longer == pytest.approx(
+        3 * limits.expected_notes(once).trained * once.training.epochs * limits.NOTE_SECONDS / 60
+    )
     assert limits.Request.run(often).size == f"{limits.Request.run(once).size} × 4 masks"
 
 

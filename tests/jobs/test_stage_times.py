@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.jobs import stage_times
+from core.jobs.limits import Notes, expected_notes
 from core.jobs.stage_times import PAUSE_SECONDS, default_stages, expected_stages, slowness, stage_key, stage_seconds
 from core.runs.events import EVENTS_FILE, read_events
 from core.runs.run import Run
@@ -117,3 +118,18 @@ def test_a_full_audit_has_its_attacks_as_stages(smoke_workspace: Path, smoke_spe
     assert all(stage.seconds > 0 for stage in stages)
     missing = smoke_specs["plain"].model_copy(update={"training": TrainingSpec(epochs=77)})
     assert expected_stages(missing, workspace, is_audit=True) == []
+
+
+def test_longer_notes_take_longer_in_training_and_audit(monkeypatch, tmp_path) -> None:
+    spec = spec_of(privacy=PrivacySpec(target_epsilon=8.0))
+    usual = expected_notes(spec)
+
+    def seconds(times: float) -> dict[str, float]:
+        read = Notes(times * usual.trained, times * usual.every)
+        monkeypatch.setattr(stage_times, "notes_read", lambda spec, cohort: read)
+        return {stage.key: stage.seconds for stage in expected_stages(spec, Workspace(tmp_path, shared=()))}
+
+    short, long = seconds(1.0), seconds(10.0)
+    for key, beside in (("training", 12.0), ("audit: membership", 2.0), ("base control/audit: membership", 2.0)):
+        assert long[key] - beside == pytest.approx(10 * (short[key] - beside))
+    assert long["audit: extraction"] == short["audit: extraction"]

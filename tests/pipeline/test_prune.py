@@ -12,6 +12,7 @@ import pytest
 from core.__main__ import main
 from core.attacks.membership.reference import reference_names
 from core.corpus.synthetic.hospital import build
+from core.jobs.queues.shared import SharedQueue
 from core.pipeline.full_audit import audit, target_of
 from core.pipeline.prune import EVERYTHING, USUAL, plan, prune
 from core.pipeline.shadows import folder_name, train_shadows
@@ -144,6 +145,17 @@ def test_what_is_new_or_in_use_stays(workspace, smoke_specs) -> None:
     with held(workspace.lock_file(one.name), should_stop=lambda: False):
         assert [found.name for found in prune(workspace, planned)] == [other.name], "it was begun meanwhile"
     assert (one / "noise.key").exists() and not other.exists()
+
+
+def test_what_waits_at_a_server_that_lives_stays(workspace, capsys) -> None:
+    (one, other) = workspace.works()
+    server = SharedQueue(workspace.root)
+    server.publish([(one.name, None)])
+    options = ("--what", "work")
+    assert [found["name"] for found in asked(capsys, workspace.root, *options)["planned"]] == [other.name]
+    server.close()
+    planned = asked(capsys, workspace.root, *options)["planned"]
+    assert {found["name"] for found in planned} == {one.name, other.name}
 
 
 def test_a_damaged_ledger_stops_everything(workspace) -> None:

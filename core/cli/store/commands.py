@@ -143,6 +143,7 @@ def prune_store(
     Never: figures, audits, imported notes, ledgers, and the cohorts and weights of what a ledger has as released.
     """
     with errors_as_sentences():
+        from core.jobs.queues.shared import SharedQueue
         from core.pipeline.prune import DAYS, EVERYTHING, USUAL, plan, prune
         from core.runs.store import Workspace
 
@@ -154,8 +155,9 @@ def prune_store(
         workspace = Workspace(data)
         chosen = [one for one in EVERYTHING if one in what] if what else USUAL
         days = DAYS if older_than is None else older_than
-        planned = plan(workspace, chosen, days=days)
-        rest = plan(workspace, [one for one in EVERYTHING if one not in chosen], days=days)
+        waiting = SharedQueue(workspace.root).elsewhere()
+        planned = plan(workspace, chosen, days=days, waiting=waiting)
+        rest = plan(workspace, [one for one in EVERYTHING if one not in chosen], days=days, waiting=waiting)
         others = [one for one in rest if not any(one.folder.is_relative_to(of.folder) for of in planned)]
         deleted = prune(workspace, planned) if yes else []
         out: dict[str, Any] = {

@@ -7,16 +7,18 @@ stores them as they are: what it needs on disk is never more than its own size. 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import stat
 import time
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Literal, Self
+from typing import IO, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -26,6 +28,7 @@ from core.runs.backup.kinds import Kind, WrongIdentity, check_identity, is_known
 from core.runs.lock import in_use
 
 MANIFEST = "manifest.json"
+FORMAT: Final = "phi-leak-lab backup"
 CHUNK = 1 << 20
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can name
 
@@ -72,7 +75,7 @@ class Manifest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    format: Literal["phi-leak-lab backup"] = "phi-leak-lab backup"
+    format: Literal["phi-leak-lab backup"] = FORMAT
     version: Literal[1] = 1
     weights: bool = Field(description="whether models of runs are in it")
     items: list[Item]
@@ -208,11 +211,12 @@ def reading(path: Path) -> Iterator[Archive]:
 
 
 def is_archive(path: Path) -> bool:
-    """Whether the file is an archive of this program, in whatever state its content is."""
+    """Whether the file is an archive of this program, by its list of files; its content may be damaged."""
     try:
         with zipfile.ZipFile(path) as zipped:
-            return MANIFEST in zipped.namelist()
-    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
+            manifest = json.loads(zipped.read(MANIFEST))  # other programs write a file of this name as well
+        return isinstance(manifest, dict) and manifest.get("format") == FORMAT
+    except (OSError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error):
         return False
 
 

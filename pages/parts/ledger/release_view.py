@@ -54,7 +54,7 @@ def show(ledger: Ledger, runs: Sequence[Run], entered: set[str], *, delta: float
         return
     left = [run for run in runs if run.id not in entered]
     if not left:
-        st.markdown("All runs of this cohort are in the ledger.")
+        st.markdown("All runs of this cohort are in the ledger." if runs else "There is no run of this cohort here.")
         return
     offered = _releasable(left)
     if len(offered) < len(left):

@@ -34,6 +34,20 @@ def totals(entries: tuple[str, ...], delta: float) -> dict:
     return {unit: promised(releases, unit, delta) for unit in UNITS}
 
 
+def released() -> list[CorpusSpec]:
+    """The cohorts with a ledger; those with a damaged one are left out, with its sentence."""
+    workspace = owner.workspace()
+    if not (workspace.root / "ledger").is_dir():
+        return []
+    with st.spinner("Opening the ledgers …"):  # the accountants take seconds to load the first time
+        from core.runs.ledger.entries import LedgerBroken, ledgers
+    try:
+        return [ledger.corpus for ledger in ledgers(workspace)]
+    except LedgerBroken as error:
+        st.error(str(error), icon=":material/error:")
+        return []
+
+
 def show(corpus: CorpusSpec, runs: Sequence[Run]) -> None:
     """One cohort's ledger; `runs` are those that can be released."""
     with st.spinner("Opening the ledger …"):  # the accountants take seconds to load the first time

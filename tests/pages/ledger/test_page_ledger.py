@@ -224,6 +224,17 @@ def test_what_fits_into_a_budget_counts_the_vocabularies(workspace, smoke_specs)
     assert not app.exception and "For one note: no further run fits the budget." in said(app)
 
 
+def test_a_released_cohort_without_a_run_is_shown(workspace, smoke_specs):
+    app = preview(opened(), smoke_specs["dp"].run_id, "the trial")
+    before = totals(confirm(app))
+    shutil.rmtree(workspace.root / "runs")
+    app = opened(ledger_cohort=SMOKE.digest())
+    assert not app.exception and totals(app) == before
+    assert "There is no run of this cohort here." in said(app)
+    next((workspace.root / "ledger").glob("*/0001.json")).write_text("{}")
+    assert any("is damaged" in error.value for error in opened().error)
+
+
 def test_a_damaged_ledger_gives_no_total(workspace):
     ledger = Ledger.of(workspace, SMOKE)
     words = Vocabulary(epsilon=0.1, delta=1e-12, words=4, unit="patient")

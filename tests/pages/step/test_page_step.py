@@ -106,6 +106,13 @@ def test_a_base_model_has_no_step(smoke_workspace, smoke_specs, tmp_path, capsys
     assert "has no first step" in capsys.readouterr().err
 
 
+def test_a_file_that_is_there_is_not_overwritten(smoke_workspace, smoke_specs, tmp_path, capsys):
+    out = tmp_path / "mine.txt"
+    out.write_text("mine")
+    assert main(["step", smoke_specs["dp"].run_id, "--out", str(out), "--data", str(smoke_workspace)]) == 2
+    assert "exists already" in capsys.readouterr().err and out.read_text() == "mine"
+
+
 @pytest.fixture
 def of_few_notes(monkeypatch):
     """The checks take their steps with 8 notes, not 32, and take out 2 of them: tests/training/checks has the others.

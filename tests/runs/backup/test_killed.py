@@ -7,12 +7,13 @@ import shutil
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from core.runs.backup.archive import is_archive
-from core.runs.backup.exporting import export
+from core.runs.backup.exporting import ExportRefused, export
 from core.runs.backup.importing import import_archive
 from core.runs.integrity.upkeep import sweep_store
 from core.runs.integrity.verify import damages
@@ -115,3 +116,16 @@ def test_an_export_that_fails_leaves_nothing(full, tmp_path, monkeypatch) -> Non
     with pytest.raises(OSError, match="The disk is full"):
         export(full, place / "a.zip")
     assert not list(place.iterdir())
+
+
+@pytest.mark.parametrize("content", ['{"name": "an extension"}', '["phi-leak-lab backup"]', "not JSON", None])
+def test_another_program_s_zip_is_not_overwritten(full_folder: Path, tmp_path: Path, content: str | None) -> None:
+    other = tmp_path / "other.zip"
+    with zipfile.ZipFile(other, "w") as zipped:
+        zipped.writestr("bg.js", "run()")
+        if content is not None:
+            zipped.writestr("manifest.json", content)
+    before = other.read_bytes()
+    with pytest.raises(ExportRefused, match="is not an archive of this program"):
+        export(Workspace(full_folder, shared=()), other)
+    assert other.read_bytes() == before
