@@ -87,7 +87,7 @@ def read_prompts(path: Path) -> tuple[AttackPrompt, ...]:
             lines).
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError):
         raise ValueError(f"{path} cannot be read as a text file of prompts, one per line, in UTF-8") from None
     return own_prompts([line for line in lines if line.strip()])

@@ -59,6 +59,15 @@ def fold(text: str) -> tuple[str, list[int] | None]:
     return "".join(folded), offsets
 
 
+def unfolded(offsets: list[int], length: int, start: int, end: int) -> tuple[int, int]:
+    """The place in a text of `length` characters of its folded characters from `start` to before `end`.
+
+    Accents that stand after a letter are dropped in folding, and belong to it.
+    """
+    after = offsets[end] if end < len(offsets) else length
+    return offsets[start], max(offsets[end - 1] + 1, after)
+
+
 def words(text: str) -> list[str]:
     """Folded words (runs of letters and digits) of `text`."""
     return _WORD.findall(fold(text)[0])
@@ -75,6 +84,7 @@ class FoldedText:
 
     folded: str
     offsets: list[int] | None
+    length: int  # of the original text
     searchable: str
     words_end: int
     digits_end: int
@@ -95,6 +105,7 @@ class FoldedText:
         return cls(
             folded=folded,
             offsets=offsets,
+            length=len(text),
             searchable=word_view + digit_view + date_view,
             words_end=len(word_view),
             digits_end=len(word_view) + len(digit_view),
@@ -140,4 +151,4 @@ class FoldedText:
         """Offsets in the original text of folded[start:end], which must not be empty."""
         if self.offsets is None:
             return start, end
-        return self.offsets[start], self.offsets[end - 1] + 1
+        return unfolded(self.offsets, self.length, start, end)

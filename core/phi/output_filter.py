@@ -15,7 +15,7 @@ import pandas as pd
 
 from core.phi.detector.engine import Detector, shapes
 from core.phi.fields import DIRECT
-from core.phi.normalise import fold
+from core.phi.normalise import fold, unfolded
 
 MOST_PROMPT = 10_000  # last characters of a prompt that are read along, which bounds the time of an answer
 BLACKED = "█████"  # neither word nor digit, so letter counts and searches for values do not take it for text
@@ -53,7 +53,7 @@ class BlockList:
                 end < len(folded) and folded[end].isalnum() and folded[end - 1].isalnum()
             )
             if not glued:
-                places.append((start, end) if offsets is None else (offsets[start], offsets[end - 1] + 1))
+                places.append((start, end) if offsets is None else unfolded(offsets, len(text), start, end))
         return places
 
 

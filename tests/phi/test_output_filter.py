@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import ClassVar
 
 import pytest
@@ -93,6 +94,13 @@ def test_places_are_in_order_within_the_answer_and_what_is_left_is_the_rest(text
 
 def test_an_empty_list_strikes_nothing():
     assert OutputFilter(detector=None, known=BlockList([])).apply("Maria Keller") == "Maria Keller"
+
+
+def test_an_accent_that_stands_after_its_letter_goes_with_it():
+    text = unicodedata.normalize("NFD", "Maria René was here, María Renée not")
+    assert OutputFilter(detector=None, known=BlockList(["Maria René"])).apply(text).startswith(f"{BLACKED} was here")
+    ends = OutputFilter(detector=None, known=BlockList(["René"])).apply(unicodedata.normalize("NFD", "René"))
+    assert ends == BLACKED
 
 
 def test_places_that_touch_are_blacked_out_once():

@@ -44,7 +44,7 @@ def read_labelled(path: Path) -> dict[str, list[Labelled]]:
         OSError: the file cannot be opened.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise BadLabels(f"{path.name} is not text in UTF-8.") from None
     if text.lstrip().startswith(_QUERY):
@@ -56,7 +56,7 @@ def read_labelled(path: Path) -> dict[str, list[Labelled]]:
             (template, (text, [_strict(text, label) for label in labels])) for template, (text, labels) in generated
         ]
         return _in_two(f"{path.stem}, all labels", every) | _in_two(f"{path.stem}, identifiers", strict)
-    found = [_line(path, number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    found = [_line(path, number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not found:
         raise BadLabels(f"{path.name} is empty: each line must hold a JSON object with text and spans.")
     return {path.stem: found}

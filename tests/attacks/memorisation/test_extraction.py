@@ -243,7 +243,7 @@ def test_greedy_takes_the_likeliest_piece_of_a_masked_model_too(corpus):
 
 def test_own_prompts_are_asked_like_the_built_in_ones(memorised, corpus, index, tmp_path):
     lm, *_ = memorised
-    (tmp_path / "list.txt").write_text("Patient:\n\n  Chart of \n", encoding="utf-8")
+    (tmp_path / "list.txt").write_text("Patient:\n\n  Chart of \n", encoding="utf-8-sig")  # as Notepad saves it
     own = read_prompts(tmp_path / "list.txt")
     assert [(prompt.prompt_id, prompt.text) for prompt in own] == [(15, "Patient:"), (16, "Chart of")]
     generations, hits = extract(lm, corpus, index, AUDIT, prompts=own)

@@ -16,6 +16,12 @@ def test_json_lines(tmp_path):
     assert read_labelled(path) == {"mine": [("Ada Wren", [(0, 8, "NAME")]), ("none", [])]}
 
 
+def test_json_lines_with_a_mark_of_their_order_and_with_line_separators_inside_a_text(tmp_path):
+    path = tmp_path / "mine.jsonl"
+    path.write_text('{"text": "Ada\u2028Wren", "spans": [[0, 3, "NAME"]]}\r\n', encoding="utf-8-sig", newline="")
+    assert read_labelled(path) == {"mine": [("Ada\u2028Wren", [(0, 3, "NAME")])]}
+
+
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
