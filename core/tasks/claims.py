@@ -1,10 +1,10 @@
 """What a note of the synthetic hospital states, and claims about it that are entailed, contradicted or left open.
 
 The facts are read from the note's text, whose phrases are known (`core/corpus/synthetic/wording.toml`), and from its
-entities. Every claim is paired with three notes of different patients: one that states it, one that states the
-contrary, one that says nothing about it. So each claim is true, false and open equally often, and whoever reads claims
-alone is right in exactly a third of the cases. (Gururangan et al. 2018 show how much such artefacts give away in SNLI
-and MultiNLI; Romanov & Shivade 2018 in MedNLI.)
+entities. Every claim is paired with three notes, nearly always of different patients: one that states it, one that
+states the contrary, one that says nothing about it. So each claim is true, false and open equally often, and whoever
+reads claims alone is right in exactly a third of the cases. (Gururangan et al. 2018 show how much such artefacts give
+away in SNLI and MultiNLI; Romanov & Shivade 2018 in MedNLI.)
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from core.runs.run import Run
 from core.runs.store import Workspace
 
 AUC = "auc_strongest"  # the limit on membership by patient
+BLIND = 0.5  # an AUC of guessing
 SHOWN_ONLY = (
     "The noise came from a public seed, so anyone can subtract it: ε is shown, not promised. Before you release a "
     "model, train it again with the same settings and secret noise (on Train, or `--secret-noise`)."
@@ -104,10 +105,13 @@ def untried(made: Recommendation) -> bool:
 def _beside_the_public_model(control: Interval) -> str:
     """The AUC that the two groups of patients have without any training, which may be below 0.5."""
     value, low, high = (registry.measure_text(AUC, end) for end in (control.value, control.low, control.high))
-    return (
+    told = (
         f"The public model, which read none of these notes, has {registry.measure_name(AUC)} {value} ({low} to {high}) "
-        "by the loss attack: the groups differ by that much without any training."
+        "by the loss attack:"
     )
+    if control.low <= BLIND <= control.high:
+        return f"{told} without training, the groups cannot be told apart by it."
+    return f"{told} the groups differ by that much without any training."
 
 
 def _how_to_audit(run: Run) -> str:

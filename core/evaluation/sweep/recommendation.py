@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from core.attacks.membership.decision import in_words
+from core.common.formatting import setting_text
 from core.evaluation import registry
 from core.evaluation.figures.limited import UTILITY
 from core.evaluation.registry import measure_name, measure_text
@@ -200,7 +201,9 @@ def _sentences(chosen: pd.DataFrame, run_id: str | None, by_note: float | None) 
             "only against the attacks that were tried."
         ]
     else:
-        sentences = [f"The smallest ε that meets your limits here is {epsilon_name(unit, epsilon)}: {told}."]
+        among = f" per {unit}" if by_note is not None else ""
+        named = setting_text(epsilon) if among else epsilon_name(unit, epsilon)
+        sentences = [f"The smallest ε{among} that meets your limits here is {named}: {told}."]
     if by_note is not None:
         sentences.append(
             f"It protects all notes of a patient together, so it is preferred to ε = {epsilon_name('note', by_note)}, "

@@ -86,7 +86,10 @@ def bought(metrics: Mapping[int, pd.DataFrame], points: Mapping[int, pd.DataFram
 
 
 def gain_kept(metrics: pd.DataFrame, epsilon: float) -> Interval | None:
-    """The share of the gain over the seeds that have a private and a plain run; of any plain run if none has."""
+    """The share of the gain over the private run's seeds; where a seed has no plain run, the plain runs' mean counts.
+
+    Seeds that share one plain run leave its own variation out of their interval.
+    """
 
     def by_seed(at: float, arm: str) -> pd.Series:
         rows = metrics[(metrics["metric"] == "perplexity_heldout") & (metrics["arm"] == arm)]

@@ -31,10 +31,11 @@ def points(metrics: pd.DataFrame) -> pd.DataFrame:
     With two seeds or more the interval is Student's t over seeds, but never narrower than the average of the runs' own
     intervals: three runs that each saw 0 of 300 leaks do not prove 0. With one seed it is the run's own. Base runs
     (ε = 0) and runs without a target ε (σ given) are left out; no rows give an empty frame. Of runs on imported notes
-    that were searched by different detectors, only one detector's count (`of_one_detector`).
+    that were searched by different detectors, only one detector's count (`of_one_detector`). The public model beside
+    the runs of a curve is one model, and has one figure (`of_one_base`).
     """
     trained = metrics[metrics["epsilon"].notna() & (metrics["epsilon"] > 0) & metrics["value"].notna()]
-    trained = of_one_detector(trained)
+    trained = of_one_base(of_one_detector(trained))
     if trained.empty:
         return pd.DataFrame(columns=POINT_COLUMNS)
     by_seed = trained.groupby([*_POINT, "seed"], sort=True)[["value", "low", "high"]].mean().reset_index("seed")
@@ -69,6 +70,23 @@ def of_one_detector(metrics: pd.DataFrame) -> pd.DataFrame:
     ordered = rows.assign(often=often, length=rows["detector"].str.len()).sort_values(["often", "length"])
     kept = ordered[ordered["detector"] == ordered.groupby(curve)["detector"].transform("last")]
     return kept.sort_index()[list(metrics.columns)]
+
+
+def of_one_base(metrics: pd.DataFrame) -> pd.DataFrame:
+    """The rows with one figure of the public model (arm `base`) for each curve and metric: the copy in the middle.
+
+    Every run stores a copy. Copies of older versions and of other machines can differ: as if these were seeds, their
+    mean is a figure that no version computed, and their spread an interval that no model has.
+    """
+    keys = [*SERIES, "metric"]
+    copies = metrics[metrics["arm"] == "base"].sort_values("value", kind="stable")
+    if copies.empty:
+        return metrics
+    groups = copies.groupby(keys)
+    middle = copies[groups.cumcount() == (groups["value"].transform("size") - 1) // 2]
+    figure = metrics[keys].merge(middle[[*keys, "value", "low", "high"]], on=keys, how="left").set_index(metrics.index)
+    ends = figure[["value", "low", "high"]].where(metrics["arm"] == "base", metrics[["value", "low", "high"]])
+    return metrics.assign(**{name: ends[name] for name in ends})
 
 
 def _over_seeds(metric: str, values: pd.Series, own_low: float, own_high: float) -> tuple[float, float]:

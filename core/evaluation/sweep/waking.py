@@ -47,8 +47,8 @@ class Waking:
     `epsilon` is the smallest measured ε from which on the figure exceeds its controls; None if it does not at the
     largest. `below` is the measured ε before it; None if there is none. `largest` is the largest measured finite ε.
     `plain` says whether the figure exceeds its controls without privacy; None if that was not measured. `judged` are
-    the ε, perhaps with ∞, at which the figure can be compared;
-    without a finite one nothing is known.
+    the ε, perhaps with ∞, at which the figure can be compared; without a finite one nothing is known. `above` are those
+    of them at which it exceeds its controls: below `epsilon`, one may by chance.
     """
 
     attack: Attack
@@ -58,6 +58,7 @@ class Waking:
     largest: float
     plain: bool | None
     judged: tuple[float, ...] = ()
+    above: tuple[float, ...] = ()
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -115,10 +116,9 @@ def waking(points: pd.DataFrame, metric: str, attack: Attack | None = None) -> W
     chosen = attack or Attack(registry.figure(metric).label, (metric,))
     leaks = {epsilon: compared[epsilon].leaks for epsilon in measured if compared[epsilon].possible}
     finite = [epsilon for epsilon in leaks if math.isfinite(epsilon)]
+    told = leaks.get(math.inf), tuple(leaks), tuple(epsilon for epsilon, above in leaks.items() if above)
     if not finite:
-        return Waking(
-            chosen, metric, None, None, max(filter(math.isfinite, measured)), leaks.get(math.inf), tuple(leaks)
-        )
+        return Waking(chosen, metric, None, None, max(filter(math.isfinite, measured)), *told)
     begins, before = None, finite[-1]
     for epsilon in reversed(finite):
         before = epsilon
@@ -126,7 +126,7 @@ def waking(points: pd.DataFrame, metric: str, attack: Attack | None = None) -> W
             break
         begins = epsilon
     below = None if begins is None or before == begins else before
-    return Waking(chosen, metric, begins, below, finite[-1], leaks.get(math.inf), tuple(leaks))
+    return Waking(chosen, metric, begins, below, finite[-1], *told)
 
 
 def first_leaking(points: pd.DataFrame, attacks: Sequence[Attack] = ATTACKS) -> Waking | None:

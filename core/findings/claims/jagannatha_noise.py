@@ -140,7 +140,7 @@ CLAIMS = (
         id="J-c8",
         title="Even little noise is enough",
         says="For σ from 2 down to 0.01 the leakage is negligible, although ε is enormous at σ = 0.01.",
-        figure="under 1 % PL at σ ∈ {2, 1, .1, .01}",
+        figure="negligible PL at σ ∈ {2, 1, .1, .01}; under 1 % at .01 and .001",
         place="§5.2; §6",
         quantity=f"{PL} at each of these σ on three seeds, notes by the loss attack",
         unit="points",

@@ -41,9 +41,9 @@ def show(sweep: Sweep, found: Sequence[Sweep], epsilon: float) -> None:
     chart_style.show(figure, key="sizes", alt=" ".join(said.values()))
     st.caption(
         "The gain is that of training without privacy on the same hospital, in bits per character over the public base "
-        "model; that run is overfitted, so 100\u00a0% is a reference and not a goal. Intervals are over training "
-        "seeds, all on the same held-out patients, so they leave out the chance of which patients these are. Recipes "
-        "depend on ε and on the size."
+        "model; that run is overfitted, so 100\u00a0% is a reference and not a goal. Intervals of bits are never "
+        "narrower than those of one training, which resample held-out patients. Intervals of the gain are over "
+        "training seeds alone: the same patients are held out in all. Recipes depend on ε and on the size."
     )
     if said:
         with st.expander("What more patients buy at every ε"):
@@ -81,8 +81,11 @@ def _bits(bits: Interval) -> str:
 
 
 def _gain(gain: Interval) -> str:
-    ends = "one seed" if math.isnan(gain.low) else f"{percent(gain.low)} to {percent(gain.high)}"
-    return f"**{percent(gain.value)}** ({ends})"
+    if math.isnan(gain.low):
+        return f"**{percent(gain.value)}** (one seed)"
+    close = percent(gain.low) == percent(gain.high)  # then one digit more: the interval has a width
+    number = (lambda share: f"{100 * share:.1f}\u00a0%") if close else percent
+    return f"**{number(gain.value)}** ({number(gain.low)} to {number(gain.high)})"
 
 
 def _chart(reached: Sequence[Bought]) -> go.Figure:

@@ -151,9 +151,11 @@ def cost_sentence(figures: pd.DataFrame, epsilon: float) -> str:
         return ""
     rows, seeds = found["value"], int(found["seeds"].max())
     trained, noise = rows[beside.NOISELESS] - rows[beside.PLAIN], rows[beside.PRIVATE] - rows[beside.NOISELESS]
+    costs, more = ("cost", " more") if trained >= 0 else ("save", "")  # clipping may help against overfitting
     return (
-        f"In bits per character, clipping, larger batches and fewer steps cost **{trained:.2f}**, and the noise of "
-        f"ε = {setting_text(epsilon)} costs **{noise:.2f}** more "
+        f"In bits per character, clipping, larger batches and fewer steps {costs} **{abs(trained):.2f}**, and the "
+        f"noise of ε = {setting_text(epsilon)} {'costs' if noise >= 0 else 'saves'} **{abs(noise):.2f}**"
+        f"{more if noise >= 0 else ''} "
         f"({'the one seed' if seeds == 1 else f'mean of the {seeds} seeds'} with which all three were trained)."
     )
 

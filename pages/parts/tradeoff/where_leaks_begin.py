@@ -48,13 +48,13 @@ def _found(root: str, run_ids: tuple[str, ...]) -> tuple[list[Waking], list[floa
 
 
 def _chart(found: list[Waking], epsilons: list[float]) -> go.Figure:
-    """One row an attack: dots at the measured ε, filled from where it leaks on; the bar is where it begins."""
+    """One row an attack: dots at the measured ε, filled where it leaks; the bar is where the leak begins."""
     axis, figure = EpsilonAxis(epsilons), go.Figure()
     for one in found:
         low, high = one.interval
-        leaks = [epsilon for epsilon in one.judged if _leaks(one, epsilon)]
+        leaks = list(one.above)
         quiet = [epsilon for epsilon in one.judged if epsilon not in leaks]
-        if leaks:
+        if one.epsilon is not None or one.plain:
             left = axis.low / 2 if low == 0.0 else low
             right = high if math.isfinite(high) else math.inf
             figure.add_scatter(
@@ -95,12 +95,6 @@ def _chart(found: list[Waking], epsilons: list[float]) -> go.Figure:
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
     )
     return figure
-
-
-def _leaks(one: Waking, epsilon: float) -> bool:
-    if math.isinf(epsilon):
-        return bool(one.plain)
-    return one.epsilon is not None and epsilon >= one.epsilon
 
 
 def _alt(found: list[Waking]) -> str:

@@ -49,4 +49,10 @@ def test_a_limit_on_membership_has_the_public_model_beside_it(shipped: Workspace
     empty, control = pd.DataFrame({"epsilon": [], "run_id": []}), Interval(0.434, 0.373, 0.49)
     (told,) = advice.advise(shipped, empty, Limits({"auc_strongest": 0.6}, 0.25, ""), control).sentences
     assert told.startswith("The public model, which read none of these notes, has membership AUC 0.43 (0.37 to 0.49)")
+    assert told.endswith("the groups differ by that much without any training.")
+    around = Interval(0.476, 0.441, 0.509)
+    (told,) = advice.advise(shipped, empty, Limits({"auc_strongest": 0.6}, 0.25, ""), around).sentences
+    assert told.endswith(
+        "0.48 (0.44 to 0.51) by the loss attack: without training, the groups cannot be told apart by it."
+    )
     assert advice.advise(shipped, empty, Limits({"full_name_patients_excess": 0.1}, 0.25, ""), control).sentences == ()

@@ -102,7 +102,7 @@ def test_an_epsilon_per_patient_comes_before_one_per_note():
     both = pd.concat([note, patient], ignore_index=True)
     chosen = recommend(both, Limits({"auc_strongest": 0.6}, 0.2))
     assert (chosen.unit, chosen.epsilon, chosen.run_id) == ("patient", 8.0, "run-patient-8-0")
-    assert "is 8 per patient" in chosen.sentences[0]
+    assert chosen.sentences[0].startswith("The smallest ε per patient that meets your limits here is 8: ")
     assert "preferred to ε = 1 per note, which also meets your limits" in chosen.sentences[1], "the table shows both"
     assert list(chosen.table["unit"].drop_duplicates()) == ["patient", "note"], "two units share no row"
     larger = pd.concat([found(*[(10.0, *row[1:]) for row in useful]), patient], ignore_index=True)

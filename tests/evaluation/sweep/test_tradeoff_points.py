@@ -141,3 +141,20 @@ def test_recovered_known_answers():
         recovered([5.0], [5.0], [5.0])
     with pytest.raises(ValueError, match="each seed"):
         recovered([5.0, 5.0], [4.0], [3.0])
+
+
+def test_copies_of_the_public_model_are_one_figure() -> None:
+    own = {"kind": "gpt2", "size": "tiny", "base": "clinical", "corpus": "c", "metric": "facts_fit", "note": ""}
+    copies = [(1.0, 0, 0.075), (1.0, 1, 0.075), (8.0, 0, 0.075), (8.0, 1, 0.075), (math.inf, 0, 0.25)]
+    rows = [
+        own | {"epsilon": epsilon, "seed": seed, "arm": arm, "value": value, "low": value - 0.05, "high": value + 0.05}
+        for epsilon, seed, base in copies
+        for arm, value in (("base", base), ("run", 0.1 * (1 + seed)))
+    ]
+    found = points(pd.DataFrame(rows)).set_index(["arm", "epsilon"])
+    for epsilon in (1.0, 8.0, math.inf):
+        assert found.loc[("base", epsilon), ["value", "low", "high"]].tolist() == pytest.approx([0.075, 0.025, 0.125])
+    assert found.loc[("run", 1.0), "value"] == pytest.approx(0.15), "seeds of a run are averaged"
+    other = [row | {"corpus": "d", "value": 0.4, "low": 0.3, "high": 0.5} for row in rows if row["arm"] == "base"]
+    both = points(pd.DataFrame([*rows, *other])).set_index(["corpus", "arm", "epsilon"])
+    assert both.loc[("d", "base", 1.0), "value"] == 0.4 and both.loc[("c", "base", 1.0), "value"] == 0.075

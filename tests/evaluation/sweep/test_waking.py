@@ -31,6 +31,7 @@ def test_a_leak_begins_between_the_last_quiet_epsilon_and_the_first_from_which_o
 def test_a_single_early_excess_is_not_where_it_begins():
     found = waking(curve("full_name_patients", [0.0, 0.3, 0.0, 0.2, 0.4]), "full_name_patients")
     assert (found.epsilon, found.below) == (1_000.0, 100.0)
+    assert found.above == (8.0, 1_000.0, math.inf), "the early excess is drawn as what it is"
 
 
 def test_at_the_smallest_epsilon_nothing_is_known_below():

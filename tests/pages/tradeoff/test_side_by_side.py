@@ -13,11 +13,12 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
+from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.sweep import beside, sweeps
 from core.evaluation.sweep.sweeps import sweeps_of
 from core.runs.store import Workspace
 from core.spec import RunSpec
-from pages.parts.tradeoff import sweep_choice, three_models
+from pages.parts.tradeoff import hospital_size, sweep_choice, three_models
 from pages.parts.tradeoff.models import Models
 from pages.parts.tradeoff.real_or_written import REAL_NOTES, STATE
 from pages.parts.tradeoff.same_prompt import NOT_KEPT
@@ -120,10 +121,36 @@ def test_three_models_stand_beside_each_other_and_their_costs_add_up(compared, s
     bits = table[(table["figure"] == "bits per character") & (table["arm"] == "run")].set_index("model")["value"]
     assert bits[beside.BASE] > 0 and set(bits.index) == set(beside.MODELS)
     trained, noise = bits[beside.NOISELESS] - bits[beside.PLAIN], bits[beside.PRIVATE] - bits[beside.NOISELESS]
-    assert f"cost **{trained:.2f}**" in words and f"costs **{noise:.2f}** more" in words
+    costs = "cost" if trained >= 0 else "save"
+    assert f"{costs} **{abs(trained):.2f}**" in words and f"costs **{noise:.2f}**" in words
     perplexity = Workspace(compared, shared=()).run(smoke_specs["plain"].run_id).metrics
     own = perplexity[(perplexity["metric"] == "perplexity_heldout") & (perplexity["arm"] == "run")]["value"].iloc[0]
     assert f"no privacy {own:.1f}" in words, "the control without noise is no point of the curve"
+
+
+def of_bits(plain: float, noiseless: float, private: float) -> pd.DataFrame:
+    rows = ((beside.PLAIN, plain), (beside.NOISELESS, noiseless), (beside.PRIVATE, private))
+    told = {"metric": "bits_per_character", "arm": "run", "seeds": 1}
+    return pd.DataFrame([{"model": model, "value": value, **told} for model, value in rows])
+
+
+def test_a_training_without_noise_may_be_better_than_the_unconstrained_one():
+    worse = three_models.cost_sentence(of_bits(0.84, 0.96, 1.47), 8.0)
+    assert "fewer steps cost **0.12**, and the noise of ε = 8 costs **0.51** more (the one seed" in worse
+    better = three_models.cost_sentence(of_bits(1.05, 0.96, 1.47), 100.0)
+    assert "fewer steps save **0.09**, and the noise of ε = 100 costs **0.51** (the one seed" in better
+
+
+@pytest.mark.parametrize(
+    ("gain", "told"),
+    [
+        (Interval(0.1807, 0.1767, 0.1847), "**18.1\u00a0%** (17.7\u00a0% to 18.5\u00a0%)"),
+        (Interval(0.354, 0.31, 0.40), "**35\u00a0%** (31\u00a0% to 40\u00a0%)"),
+        (Interval(0.354, math.nan, math.nan), "**35\u00a0%** (one seed)"),
+    ],
+)
+def test_an_interval_of_the_gain_has_a_width(gain, told):
+    assert hospital_size._gain(gain) == told
 
 
 def test_a_control_has_its_interval_where_it_was_measured_with_one():
