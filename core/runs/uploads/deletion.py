@@ -32,9 +32,12 @@ from core.runs.uploads.records import (
     record_file,
     run_folders,
     seconds_kept,
+    uploads,
     write_record,
 )
 from core.spec import CorpusSpec
+
+MOST_UPLOADS = 10  # of one browser session or signed-in user at a time
 
 log = logging.getLogger(__name__)
 
@@ -53,12 +56,19 @@ def keep(workspace: Workspace, made: Path, *, owner: str, name: str, code: str =
         code: A deletion code, to be shown to the owner if it `matches` the record's hash; only that is stored.
 
     Raises:
-        ValueError: The cohort was not imported, or there is no owner, or an earlier record cannot be read now.
+        ValueError: The cohort was not imported, or there is no owner, or the owner has MOST_UPLOADS others, or an
+            earlier record cannot be read now.
         DiskFull: The cohort does not fit on the disk.
     """
     spec = CorpusSpec.model_validate_json((made / "spec.json").read_text(encoding="utf-8"))
     if spec.imported is None or not owner:
         raise ValueError("only imported notes with an owner can be kept as an upload")
+    others = [one for one in uploads(workspace.root, owner) if one.digest != spec.digest()]
+    if len(others) >= MOST_UPLOADS:
+        raise ValueError(
+            f"You have {len(others)} sets of notes on this server already, the most that one person may have. Delete "
+            "one of them first."
+        )
     now = time.time()
     before = _known(workspace.root, spec.digest())
     code_hash = hashed(code) if code else ""

@@ -13,7 +13,7 @@ from core.runs.audits import Outcome
 from core.runs.lock import held
 from core.runs.run import RunNotFound
 from core.runs.store import CohortGone, DiskFull, Workspace
-from core.runs.uploads.deletion import delete, keep, made_from
+from core.runs.uploads.deletion import MOST_UPLOADS, delete, keep, made_from
 from core.runs.uploads.deletion_codes import matches, new_code
 from core.runs.uploads.records import Upload, due, hours_kept, record_file, still_here, uploads, with_code, write_record
 from core.spec import CORPUS_PRESETS, CorpusSpec, RunSpec
@@ -60,6 +60,22 @@ def run_on(workspace, smoke_workspace, smoke_specs):
 
 def seen_by(workspace: Workspace, viewer: str) -> Workspace:
     return Workspace(workspace.root, shared=(), viewer=viewer)
+
+
+def test_nobody_may_have_more_than_so_many_uploads(workspace, made):
+    upload = keep(workspace, made, owner="ada", name="ward 7")
+
+    def other(number: int, owner: str = "ada") -> None:
+        spec = upload.spec.model_copy(update={"imported": f"{number:016x}"})
+        write_record(workspace.root, replace(upload, digest=spec.digest(), spec=spec, owner=owner))
+
+    for number in range(MOST_UPLOADS):
+        other(number, "bob" if number == 3 else "ada")
+    again = shutil.copytree(workspace.corpus_folder(upload.spec), made.parent / "again")
+    assert keep(workspace, again, owner="ada", name="again").digest == upload.digest, "the same notes are no others"
+    other(MOST_UPLOADS)
+    with pytest.raises(ValueError, match="You have 10 sets of notes on this server already"):
+        keep(workspace, again, owner="ada", name="once more")
 
 
 def test_a_cohort_and_its_runs_are_there_for_their_owner_alone(workspace, brought, made, run_on):
