@@ -36,8 +36,8 @@ def risk_and_cost(rows: pd.DataFrame, risk: Drawn) -> go.Figure:
     place = pd.Series(range(len(rows), 0, -1), index=rows.index, dtype=float)
     bare = rows["defence"] == "nothing"
     for name, colour, symbol, part in (
-        ("no defence", chart_style.RISK, "diamond", rows[bare]),
-        ("with a defence", chart_style.PRIVATE, "circle", rows[~bare]),
+        ("no defence", chart_style.RISK, "circle", rows[bare]),
+        ("with a defence", chart_style.PRIVATE, "diamond", rows[~bare]),
     ):
         if part.empty:
             continue
