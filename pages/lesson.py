@@ -146,6 +146,8 @@ def in_class(number: int, every: tuple[Step, ...]) -> None:
     """What the class does here, beside the step: votes, the join link, and for a student the ways out."""
     step = every[number - 1] if 1 <= number <= len(every) else None
     if classroom.host_key():
+        if not classroom.leading():
+            st.caption("The class does not follow you: everyone turns the pages alone. *Lead the class* changes that.")
         with st.expander("Join link and QR code", expanded=number <= 1, icon=":material/qr_code:"):
             classroom_view.host_panel()
     if step is None:
