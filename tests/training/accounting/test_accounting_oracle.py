@@ -69,7 +69,7 @@ def test_the_table_is_what_dp_accounting_says(number: int) -> None:
     [(0.3, 0.01, 20_000, 502.8, 503.96), (0.3, 0.002, 50_000, 177.8, 189.36), (0.25, 0.0005, 10_000, 52.42, 52.97)],
 )
 def test_small_noise_and_many_steps(sigma: float, rate: float, steps: int, lower: float, upper: float) -> None:
-    # The accountant used before (Opacus' PRV on a grid from Rényi orders of 2 and more) said 482.9, 174.4 and 64.7.
+    # Opacus' PRV, which was used before with a grid from Rényi orders of 2 and more, said 482.9, 174.4 and 64.7.
     assert lower <= numerical_epsilon({(sigma, rate): steps}, 1e-5) <= upper
 
 
