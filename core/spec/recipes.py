@@ -16,7 +16,8 @@ USUAL_MASKS = {"mask_share": 0.15, "masks": 1}  # what None stands for in these 
 STEPS = 140  # of a private training up to ε = 8
 NOTES, BATCH = 3_000, 256  # the batch grows with √notes from here
 LONGER = {"notes": 6_000, "sigma": 2.2}  # from and up to these, twice the batch and twice the epochs pay off
-MOST_EPOCHS = 12  # up to these, twice the epochs pay off once more, up to the same σ; not for masked models: the time
+ONCE_MORE = 2.6  # σ up to which twice the epochs pay off once more
+MOST_EPOCHS = 12  # not beyond these, and never for masked models: the time
 WEAKER = {"epsilon": (15.0, 60.0, 300.0), "sigma": (0.55, 0.4, 0.2)}  # beyond each of these the batch is halved
 MASKS, FEWER_MASKS = 4, 2  # of a note in a step of a masked model
 MANY = 24_000  # notes, from which on it reads each under fewer masks, because of the time
@@ -133,12 +134,12 @@ def _masks(privacy: PrivacySpec, notes: int) -> int:
 def _longer(privacy: PrivacySpec, notes: int, batch: int, epochs: int, *, most: int) -> tuple[int, int]:
     """Batch and epochs where longer training raises the signal over the noise: hardly where σ is large already.
 
-    Batch and epochs are doubled, and then the epochs once more if they are at most `most` afterwards. A given σ is
+    Batch and epochs are doubled, and then the epochs alone once more if they are at most `most` afterwards. A given σ is
     taken as that of the longer training.
     """
     if notes >= LONGER["notes"] and _sigma(privacy, notes, 2 * batch, 2 * epochs) <= LONGER["sigma"]:
         batch, epochs = 2 * batch, round(STEPS * 2 * batch / notes)
-        if 2 * epochs <= most and _sigma(privacy, notes, batch, 2 * epochs) <= LONGER["sigma"]:
+        if 2 * epochs <= most and _sigma(privacy, notes, batch, 2 * epochs) <= ONCE_MORE:
             epochs *= 2
     return batch, epochs
 
