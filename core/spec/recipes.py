@@ -134,8 +134,8 @@ def _masks(privacy: PrivacySpec, notes: int) -> int:
 def _longer(privacy: PrivacySpec, notes: int, batch: int, epochs: int, *, most: int) -> tuple[int, int]:
     """Batch and epochs where longer training raises the signal over the noise: hardly where σ is large already.
 
-    Batch and epochs are doubled, and then the epochs alone once more if they are at most `most` afterwards. A given σ is
-    taken as that of the longer training.
+    Batch and epochs are doubled, and then the epochs alone once more if they are at most `most` afterwards. A given σ
+    is taken as that of the longer training.
     """
     if notes >= LONGER["notes"] and _sigma(privacy, notes, 2 * batch, 2 * epochs) <= LONGER["sigma"]:
         batch, epochs = 2 * batch, round(STEPS * 2 * batch / notes)
