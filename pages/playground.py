@@ -6,7 +6,7 @@ from streamlit.delta_generator import DeltaGenerator
 from core.attacks.prompts import PROMPTS
 from core.runs.run import Run
 from pages.parts.common import layout, phi_text, shell, together
-from pages.parts.pickers import comparison, run_picker
+from pages.parts.pickers import comparison, hospitals, run_picker
 from pages.parts.playground import leak_counts, look_inside, prompt_session, side_by_side, why
 from pages.parts.playground.side_by_side import Try
 
@@ -147,7 +147,7 @@ if asked.rstrip().endswith("?"):
     st.caption("These models continue a text; they do not answer questions. Try the start of a note: “Patient:”.")
 slots = columns(pair)
 st.html(phi_text.legend_html())
-if told := comparison.hospitals(pair):
+if told := hospitals.differ(pair):
     st.caption(told)
 elif told := comparison.differences(pair):
     st.caption(f"{told} {comparison.LOOK}")

@@ -131,7 +131,7 @@ def _choice(
 
 def _cohorts(workspace: Workspace) -> list:
     """The cohorts of all runs and of all ledgers, without repeats."""
-    from core.runs.ledger.entries import ledgers
+    from core.runs.ledger.every import ledgers
 
     runs, released = workspace.runs(), ledgers(workspace)
     return list(dict.fromkeys([*(run.spec.corpus for run in runs), *(ledger.corpus for ledger in released)]))

@@ -25,7 +25,7 @@ from core.runs.backup.kinds import is_name
 from core.runs.events import read_status
 from core.runs.integrity.checksums import Checksums
 from core.runs.integrity.upkeep import DIGEST
-from core.runs.ledger.entries import ledgers
+from core.runs.ledger.every import ledgers
 from core.runs.lock import held, in_use
 from core.runs.run import RUN_ID, Run
 from core.runs.store import CohortGone, Workspace

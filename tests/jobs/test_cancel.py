@@ -79,7 +79,7 @@ def _goes_on_until_settled(submit: Callable[..., object]) -> Callable[..., objec
 def went_on(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Jobs that were done to their end, in the worker's code with its windows widened."""
     ended: list[str] = []
-    monkeypatch.setattr(task, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("core.runs.events.LOOK_SECONDS", 0.0)
     for module in (training_run, auditing):
 
         def late(path: Path, *, should_stop: Callable[[], bool]) -> held:
@@ -197,7 +197,7 @@ def test_a_worker_that_outlives_its_scheduler_leaves_the_job_to_the_next_submiss
         run = SimpleNamespace(id=spec.run_id, spec=spec, has_model=True)
         monkeypatch.setattr(Workspace, "run", lambda workspace, run_id: run)
         monkeypatch.setattr(auditing, "chosen_attacks", lambda run, names: [])
-    monkeypatch.setattr(task, "LOOK_SECONDS", -1.0)
+    monkeypatch.setattr("core.runs.events.LOOK_SECONDS", -1.0)
     again: list[float] = []
 
     def submitted_again(check: Callable[[], None]) -> None:

@@ -18,7 +18,7 @@ import math
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,7 +28,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from core.common.files import create, make_folder, sync
-from core.common.folders import folders_in, locked
+from core.common.folders import locked
 from core.common.formatting import REPRODUCIBLE
 from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.ledger.choice import MOST_LETTERS, Choice, in_one_line, refuse_choice, why_not_chosen
@@ -365,23 +365,6 @@ def trained_again(run: Run, entry: Release) -> bool:
     if own.training is not None or known.training is not None:
         return own.training != known.training
     return (run.status.finished or 0.0) > entry.time
-
-
-def ledgers(workspace: Workspace) -> Iterator[Ledger]:
-    """Every ledger with an entry whose cohort the workspace's viewer may see, also of cohorts without a run.
-
-    Raises:
-        LedgerBroken: The first entry of a ledger is damaged, so it is unknown what the ledger is about.
-    """
-    for folder in folders_in(workspace.root / "ledger"):
-        if not (entries := sorted(folder.glob("[0-9]*.json"))):
-            continue
-        try:
-            corpus = Release.model_validate_json(entries[0].read_bytes()).corpus
-        except (OSError, ValueError):
-            raise LedgerBroken(f"The ledger's entry {entries[0]} is damaged. Restore the file from a backup.") from None
-        if workspace.shows(corpus):
-            yield Ledger.of(workspace, corpus)
 
 
 def _most_notes(workspace: Workspace, corpus: CorpusSpec) -> float:

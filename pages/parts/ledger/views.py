@@ -40,7 +40,8 @@ def released() -> list[CorpusSpec]:
     if not (workspace.root / "ledger").is_dir():
         return []
     with st.spinner("Opening the ledgers …"):  # the accountants take seconds to load the first time
-        from core.runs.ledger.entries import LedgerBroken, ledgers
+        from core.runs.ledger.entries import LedgerBroken
+        from core.runs.ledger.every import ledgers
     try:
         return [ledger.corpus for ledger in ledgers(workspace)]
     except LedgerBroken as error:

@@ -26,16 +26,6 @@ def differences(runs: Sequence[Run]) -> str:
     )
 
 
-def hospitals(runs: Sequence[Run]) -> str:
-    """That the models were trained on different patients; empty for models of one hospital."""
-    if len({run.spec.corpus.digest() for run in runs}) < 2:
-        return ""
-    return (
-        "These models were trained on different hospitals. Each is measured on its own patients, so their figures "
-        "differ by more than their training."
-    )
-
-
 def trained(run: Run) -> str:
     """`4 epochs, batch 256`."""
     training = run.spec.training

@@ -15,7 +15,7 @@ from core.runs.run import Run
 from core.runs.tables import TableMissing
 from core.spec import CLINICAL, CORPUS_PRESETS, OPENING, SHIPPED_BASES
 from core.spec.model_names import MODEL_NAMES
-from pages.parts.pickers import comparison, linked_choice
+from pages.parts.pickers import hospitals, linked_choice
 from pages.parts.pickers.cohort_picker import hospital_name
 from pages.parts.session import owner, resources
 
@@ -177,13 +177,13 @@ def in_order(runs: Sequence[Run]) -> list[Run]:
     Within a hospital: GPT-2, DistilBERT, BERT; of each no privacy, then ε from weak to strong, then what was trained on
     changed notes, controls without noise, and the public model.
     """
-    hospitals = list(CORPUS_PRESETS.values())
+    presets = list(CORPUS_PRESETS.values())
 
     def place(run: Run) -> tuple:
         spec = run.spec
         if not run.shipped:
             return 0, -(run.status.finished or float("inf"))
-        hospital = hospitals.index(spec.corpus) if spec.corpus in hospitals else len(hospitals)
+        hospital = presets.index(spec.corpus) if spec.corpus in presets else len(presets)
         changed = spec.on_other_notes or spec.vocabulary is not None
         sort = (spec.is_base, spec.training.clip_norm is not None, changed, spec.privacy.private)
         kind = list(MODEL_NAMES).index(spec.model.kind)
@@ -227,7 +227,7 @@ def pick_two(runs: Sequence[Run]) -> dict[str, Run]:
     one = pick("First model", runs, first, key="left")
     two = pick("Second model", runs, second or runs[-1], key="right")
     chosen = [one] if one.id == two.id else [one, two]
-    if said := comparison.hospitals(chosen):
+    if said := hospitals.differ(chosen):
         st.caption(said)
     names = [privacy_label(run) for run in chosen]
     if len({run.spec.model.kind for run in chosen}) > 1:

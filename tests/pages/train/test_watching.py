@@ -19,7 +19,7 @@ from core.runs.run import Run
 from core.runs.store import Workspace
 from core.spec import PrivacySpec, RunSpec
 from pages.parts.jobs import samples, verdict_view
-from pages.parts.pickers import comparison
+from pages.parts.pickers import comparison, hospitals
 from tests.pages.visit import said, visit
 
 opened = partial(visit, "train")
@@ -150,7 +150,7 @@ def test_models_of_two_hospitals_are_not_compared_in_silence(smoke_specs) -> Non
     plain = smoke_specs["plain"]
     away = plain.model_copy(update={"corpus": plain.corpus.model_copy(update={"seed": 3})})
     pairs = [[cast(Run, SimpleNamespace(spec=spec)) for spec in (plain, other)] for other in (smoke_specs["dp"], away)]
-    assert comparison.hospitals(pairs[0]) == "" and "different hospitals" in comparison.hospitals(pairs[1])
+    assert hospitals.differ(pairs[0]) == "" and "different hospitals" in hospitals.differ(pairs[1])
 
 
 def test_the_model_can_be_tried_while_its_audit_goes_on(finished, smoke_specs) -> None:
