@@ -147,7 +147,7 @@ def in_class(number: int, every: tuple[Step, ...]) -> None:
     step = every[number - 1] if 1 <= number <= len(every) else None
     if classroom.host_key():
         if not classroom.leading():
-            st.caption("The class does not follow you: everyone turns the pages alone. The switch above changes that.")
+            st.caption("The class does not follow you: all turn their own pages. The switch above changes that.")
         with st.expander("Join link and QR code", expanded=number <= 1, icon=":material/qr_code:"):
             classroom_view.host_panel()
     if step is None:

@@ -106,7 +106,7 @@ def head(path: Path, rows: int = 5) -> pd.DataFrame:
     """
     names = _choosable(path)
     if not names:
-        raise BadNotes(f"{path.name} has no column of text with a name of its own.")
+        raise BadNotes(f"{path.name} has no column of text that can be chosen. Give each column a different name.")
     for cells in chunks(path, names):
         return pd.DataFrame(cells.columns).head(rows)
     raise AssertionError("chunks raises when there are no rows")
@@ -274,10 +274,10 @@ def _records(path: Path, progress: ReadProgress | None, most_bytes: int) -> Iter
         blank, first = 0, next(lines, "")
         while first and not first.strip():
             blank, first = blank + 1, next(lines, "")
-        told = _SEPARATOR_LINE.fullmatch(first.strip())
-        separator = told[1] if told else max(",;\t|", key=_QUOTED.sub("", first).count)
-        records = csv.reader(lines if told else _again(first, lines), delimiter=separator, strict=True)
-        for row, cells in enumerate(records, start=blank + (2 if told else 1)):
+        named = _SEPARATOR_LINE.fullmatch(first.strip())
+        separator = named[1] if named else max(",;\t|", key=_QUOTED.sub("", first).count)
+        records = csv.reader(lines if named else _again(first, lines), delimiter=separator, strict=True)
+        for row, cells in enumerate(records, start=blank + (2 if named else 1)):
             if cells:
                 yield row, (cells if begun else [cell.strip() for cell in cells])
                 begun = True

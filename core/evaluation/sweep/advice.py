@@ -110,7 +110,7 @@ def _beside_the_public_model(control: Interval) -> str:
         "by the loss attack:"
     )
     if control.low <= BLIND <= control.high:
-        return f"{told} without training, the groups cannot be told apart by it."
+        return f"{told} without training, it does not distinguish the groups."
     return f"{told} the groups differ by that much without any training."
 
 

@@ -10,7 +10,7 @@ from core.runs.store import Workspace
 
 
 def ledgers(workspace: Workspace) -> Iterator[Ledger]:
-    """Every ledger with an entry whose cohort the workspace's viewer may see, also of cohorts without a run.
+    """Every ledger with an entry, also of a cohort without a run, as far as the workspace's viewer may see the cohort.
 
     Raises:
         LedgerBroken: The first entry of a ledger is damaged, so it is unknown what the ledger is about.

@@ -83,7 +83,7 @@ def linked() -> dict[str, str]:
 
 
 def has_uploads() -> bool:
-    """Whether the viewer has notes of their own here, of which nobody else may learn."""
+    """Whether the viewer has uploaded notes here. Other people must not learn of them."""
     from core.runs.uploads.records import uploads
 
     return owner.has_own_file() or bool(uploads(resources.data(), owner.owner()))

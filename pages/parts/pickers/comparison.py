@@ -1,4 +1,4 @@
-"""What two models that are compared differ in, besides privacy, in sentences."""
+"""What two models that are compared differ in, apart from privacy, in a sentence."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_a_preview_leaves_out_what_cannot_be_chosen(tmp_path):
     pq.write_table(pa.table({"id": ["1"], "labels": [["a", "b"]], "text": ["note"]}), path)
     assert head(path).to_dict("list") == {"id": ["1"], "text": ["note"]}
     assert list(head(written(tmp_path, b"id,x,x,text\n1,2,3,note\n"))) == ["id", "text"]
-    with pytest.raises(BadNotes, match="no column of text with a name of its own"):
+    with pytest.raises(BadNotes, match="no column of text that can be chosen"):
         head(written(tmp_path, b"x,x\n1,2\n"))
 
 

@@ -53,6 +53,6 @@ def test_a_limit_on_membership_has_the_public_model_beside_it(shipped: Workspace
     around = Interval(0.476, 0.441, 0.509)
     (told,) = advice.advise(shipped, empty, Limits({"auc_strongest": 0.6}, 0.25, ""), around).sentences
     assert told.endswith(
-        "0.48 (0.44 to 0.51) by the loss attack: without training, the groups cannot be told apart by it."
+        "0.48 (0.44 to 0.51) by the loss attack: without training, it does not distinguish the groups."
     )
     assert advice.advise(shipped, empty, Limits({"full_name_patients_excess": 0.1}, 0.25, ""), control).sentences == ()
