@@ -21,7 +21,7 @@ from core.common.folders import building, publish
 from core.corpus.tables import Corpus
 from core.evaluation.forgetting import ARMS
 from core.runs.audits import Outcome, StoredAudit, file_name
-from core.runs.events import CANCEL_FILE, Cancelled
+from core.runs.events import Cancelled, asked_to_cancel
 from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.lock import held
 from core.runs.run import Run
@@ -140,12 +140,12 @@ def forget(
         )
     found = comparison(run, patient, workspace)
     stored = workspace.audit(run.id).forgetting(patient)
-    asked, cancelled = should_stop or (lambda: False), stored.folder / CANCEL_FILE
+    asked, cancelled = should_stop or (lambda: False), asked_to_cancel(stored.folder)
 
     def stop() -> bool:
         """Also where uploaded notes are to be deleted: nothing may be derived from them any more."""
         imported = run.spec.corpus.imported is not None
-        return asked() or cancelled.exists() or (imported and workspace.corpus_folder(run.spec.corpus) is None)
+        return asked() or cancelled() or (imported and workspace.corpus_folder(run.spec.corpus) is None)
 
     with full_disk_as_sentence(f"the forgetting of patient {patient}", stored.folder):
         workspace.begin_audit(run.id, run.spec.corpus)
