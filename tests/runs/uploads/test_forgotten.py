@@ -48,6 +48,12 @@ def upload(workspace: Workspace, tmp_path: Path) -> CorpusSpec:
     return keep(workspace, tmp_path / "made", owner="ada", name="ward 7").spec
 
 
+@pytest.fixture(autouse=True)
+def nothing_in_memory() -> None:
+    """Other tests of this process read the same cohort in their own folders."""
+    store._corpora.clear()
+
+
 def in_memory(spec: CorpusSpec) -> bool:
     return any(digest == spec.digest() for _, digest in store._corpora)
 
