@@ -78,7 +78,12 @@ def test_the_separator_is_what_the_header_has_outside_quotes(tmp_path, content, 
     assert [number for cells in chunks(path, ["id"]) for number in cells.rows] == [row]
 
 
-@pytest.mark.parametrize("content", [gzip.compress(b""), gzip.compress(b"\n\n"), b"\xef\xbb\xbf", b"\n \n", b"sep=;\n"])
+@pytest.mark.parametrize(
+    "content",
+    [gzip.compress(b"", mtime=0), gzip.compress(b"\n\n", mtime=0), b"\xef\xbb\xbf", b"\n \n", b"sep=;\n"],
+    # A name for each: a packed file holds the second in which it was made, and two processes would not collect the same
+    ids=["packed empty", "packed lines", "byte order mark", "blank lines", "separator line"],
+)
 def test_a_file_without_a_record_is_empty(tmp_path, content):
     with pytest.raises(BadNotes, match=r"notes\.csv is empty\."):
         header(written(tmp_path, content))
