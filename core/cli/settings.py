@@ -207,6 +207,13 @@ def training_spec(
     return TrainingSpec(**{name: value for name, value in asked.items() if USUAL_MASKS.get(name) != value})
 
 
+def weight_of(weighting: str | None) -> Literal["token"] | None:
+    """What counts alike in training; None: every note. Raises BadInput for anything but `note` and `token`."""
+    if weighting not in (None, "note", "token"):
+        raise BadInput(f"--weighting: “{weighting}” is not known. Choose note or token.")
+    return "token" if weighting == "token" else None
+
+
 def vocabulary_spec(epsilon: str | None, **options: object) -> VocabularySpec | None:
     """A vocabulary from the notes: an ε, or `inf` for one without noise; None: the public vocabulary only.
 

@@ -28,6 +28,7 @@ from core.cli.settings import (
     stored_corpus,
     training_spec,
     vocabulary_spec,
+    weight_of,
 )
 from core.common.formatting import REPRODUCIBLE
 from core.spec import CLINICAL, PrivacySpec, RunSpec, TrainingSpec
@@ -116,6 +117,9 @@ def train(
     learning_rate: Rate = None,
     mask_share: MaskShare = None,
     masks: Masks = None,
+    weighting: Annotated[
+        str | None, typer.Option(help="Without ε: what counts alike in training, note (default) or token.")
+    ] = None,
     clip_norm: Annotated[
         float | None,
         typer.Option(
@@ -170,9 +174,8 @@ def train(
 
         def settings(privacy: PrivacySpec) -> TrainingSpec:
             changes = {"batch_size": batch_size, "learning_rate": learning_rate, "clip_norm": clip_norm}
-            return training_spec(
-                public.kind, privacy, cohort, epochs, seed, mask_share=mask_share, masks=masks, **changes
-            )
+            changes |= {"mask_share": mask_share, "masks": masks, "weighting": weight_of(weighting)}
+            return training_spec(public.kind, privacy, cohort, epochs, seed, **changes)
 
         words = vocabulary_spec(
             vocabulary_epsilon,

@@ -150,12 +150,14 @@ def training_sentence(spec: RunSpec) -> str:
 
 
 def _engine_settings(spec: RunSpec) -> str:
-    """Masks and clipping, where they differ from the usual."""
+    """Masks, clipping and what counts alike, where they differ from the usual."""
     training, said = spec.training, ""
     if training.mask_share is not None:
         said += f", {100 * training.mask_share:g} % of the tokens hidden in training"
     if training.masks is not None:
         said += f", {training.masks} masks of each note a step"
+    if training.weighting == "token":
+        said += ", every note counted in proportion to its length"
     if training.clip_norm is not None:
         said += f", every {spec.privacy.unit} sampled and clipped to {training.clip_norm:g} as in DP-SGD, without noise"
     return said

@@ -296,8 +296,11 @@ class TrainingSpec(Spec):
     masks: int | None = Field(
         None, ge=1, le=16, description="masks of one note whose losses are averaged before clipping; none: 1"
     )
+    weighting: Literal["token"] | None = Field(
+        None, description="token: without clipping, a note counts in proportion to its length; none: all count alike"
+    )
 
-    SILENT: ClassVar[tuple[str, ...]] = ("clip_norm", "mask_share", "masks")
+    SILENT: ClassVar[tuple[str, ...]] = ("clip_norm", "mask_share", "masks", "weighting")
 
 
 class DefenceSpec(Spec):

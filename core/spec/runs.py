@@ -114,6 +114,8 @@ class RunSpec(Spec):
     def _training_fits(self) -> Self:
         if self.training.clip_norm is not None and self.privacy.private:
             raise ValueError("private training clips with privacy.max_grad_norm: leave training.clip_norm out")
+        if self.training.weighting is not None and (self.privacy.private or self.training.clip_norm is not None):
+            raise ValueError("clipping bounds each note, so every note counts alike: leave training.weighting out")
         if self.model.kind == "gpt2" and (self.training.mask_share is not None or self.training.masks is not None):
             raise ValueError("GPT-2 predicts every token and has no masks: leave mask_share and masks out")
         return self

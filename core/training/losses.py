@@ -35,6 +35,11 @@ class Batch:
     positions: Tensor | None
     tokens: int
 
+    @property
+    def lengths(self) -> Tensor:
+        """(B,) number of tokens of each example, without padding."""
+        return (~self.padding).sum(1)
+
     def only(self, rows: np.ndarray) -> Batch:
         """The examples in these rows, padded as before."""
         at = torch.from_numpy(rows).to(self.ids.device)

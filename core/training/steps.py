@@ -52,13 +52,20 @@ After = Callable[[BatchStats], None]  # called after every batch
 
 
 class PlainSteps:
-    """Steps without privacy: shuffled epochs, the gradient of the mean loss."""
+    """Steps without privacy: shuffled epochs, the gradient of the mean loss.
+
+    With `training.weighting` = token each example counts in proportion to its length, 1 on average over all samples. A
+    mean over the tokens of each batch would hardly differ from the usual one, because the samples of a batch are about
+    equally long.
+    """
 
     mechanism: Mechanism | None = None
 
     def __init__(self, lm: LanguageModel, samples: Samples, training: TrainingSpec):
         self._lm = lm
         self._feed = Feed(lm, samples, training, PublicSeed(training.seed))
+        mean = float(np.mean([len(ids) for ids in samples.ids])) if len(samples) else 1.0
+        self._usual_length = mean if training.weighting == "token" else None  # tokens
         self._per_epoch = math.ceil(len(samples) / training.batch_size)
         self.steps = self._per_epoch * training.epochs
         self.epoch_ends = [self._per_epoch * epoch for epoch in range(1, training.epochs + 1)]
@@ -71,7 +78,8 @@ class PlainSteps:
         for batch in physical:
             before()
             losses = example_losses(self._lm, batch)
-            (losses.sum() / size).backward()
+            weighted = losses if self._usual_length is None else losses * (batch.lengths / self._usual_length)
+            (weighted.sum() / size).backward()
             stats.add(losses, batch)
             after(stats)
         return stats

@@ -11,6 +11,7 @@ from core.__main__ import main
 from core.cli import training
 from core.cli.settings import SIGMAS
 from core.corpus.tables import Corpus
+from core.evaluation.report.commands import command
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS, CorpusSpec, RunSpec
 
@@ -91,6 +92,24 @@ def test_the_grid_of_the_paper_is_one_option(
     for option in (("--epsilon", "8"), ("--delta", "1e-7"), ("--epochs", "4"), ("--max-grad-norm", "2")):
         assert main(["train", "--sigma-grid", *option, "--corpus", "smoke", "--data", str(tmp_path)]) == 2
         assert "--sigma-grid decides" in capsys.readouterr().err
+
+
+def test_what_counts_alike_is_an_option_of_training_without_privacy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    by_token, by_note, usual = (
+        swept(monkeypatch, tmp_path, *arguments, command="train")[0]
+        for arguments in (("--weighting", "token"), ("--weighting", "note"), ())
+    )
+    assert by_token.training.weighting == "token" and by_note == usual != by_token
+    assert command(by_token).endswith(" --weighting token --seed 0") and "--weighting" not in command(usual)
+    capsys.readouterr()
+    for arguments, said in (
+        (["--weighting", "word"], "Choose note or token"),
+        (["--weighting", "token", "--epsilon", "8"], "every note counts alike"),
+    ):
+        assert main(["train", "--corpus", "smoke", "--data", str(tmp_path), *arguments]) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_a_sweep_needs_an_epsilon_or_a_sigma(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,7 @@ from core.spec import (
 from core.spec.recipes import USUAL_MASKS
 
 # Settings of a training for which `python -m core train` has options.
-OPTIONS = ("epochs", "batch_size", "learning_rate", "seed", "mask_share", "masks", "clip_norm")
+OPTIONS = ("epochs", "batch_size", "learning_rate", "seed", "mask_share", "masks", "weighting", "clip_norm")
 
 
 def commands(specs: Sequence[RunSpec]) -> list[str]:
@@ -68,6 +68,7 @@ def command(spec: RunSpec) -> str:
         "--batch-size": training.batch_size,
         "--learning-rate": repr(training.learning_rate),
         **_masks(training, usual),
+        "--weighting": training.weighting,
         "--clip-norm": None if training.clip_norm is None else repr(training.clip_norm),
         "--seed": training.seed,
         "--secret-noise": "" if privacy.noise_source == "secret" else None,
