@@ -253,9 +253,9 @@ def in_words(limits: Limits, instructs: bool) -> Sequence[str]:
         return ()
     found = []
     if limits.jobs is not None:
-        found.append(f"{limits.jobs} jobs at a time")
+        found.append(f"{limits.jobs} job{'' if limits.jobs == 1 else 's'} at a time")
     if limits.minutes is not None:
         found.append(f"{_minutes(limits.minutes)} per job")
     if limits.day_minutes is not None:
-        found.append(f"{_minutes(limits.day_minutes)} in 24 hours")
+        found.append(f"{_minutes(limits.day_minutes)} of jobs in any 24 hours")
     return found

@@ -16,7 +16,7 @@ _MONTHS = (
 MONTH_NUMBER = {name: number for number, name in enumerate(_MONTHS, 1)}
 MONTH_NUMBER |= {name[:3]: number for name, number in MONTH_NUMBER.items()} | {"sept": 9}
 _NAMES = "|".join(sorted(MONTH_NUMBER, key=len, reverse=True))
-_YEAR = r"(?:1[89]|20|21)[0-9]{2}"
+_YEAR = r"(?:(?:1[89]|20|21)[0-9]{2}|22[01][0-9])"  # MIMIC moves dates to up to about 2210
 
 _FORMS = (
     # 1957-03-22, 1957/3/22, and "1957 - 03 - 22" as written by a word-piece decoder

@@ -260,3 +260,9 @@ def test_a_key_does_not_show_in_what_is_printed() -> None:
 )
 def test_minutes_in_words(minutes: float, words: str) -> None:
     assert limits._minutes(minutes) == words
+
+
+def test_the_limits_of_one_user_in_words() -> None:
+    one = limits.Limits(jobs=1, minutes=20.0, day_minutes=None)
+    assert limits.in_words(one, False) == ["1 job at a time", "20 minutes per job"]
+    assert limits.in_words(limits.Limits(), False)[-1] == "48 hours of jobs in any 24 hours"

@@ -25,6 +25,7 @@ def test_every_written_form_of_every_day(day, form):
         ("22nd of march, 1957", "1957-03-22"),
         ("1957 - 03 - 22", "1957-03-22"),
         ("1957-03-22t10:30", "1957-03-22"),
+        ("2208-03-22", "2208-03-22"),  # MIMIC moves admissions so far
     ],
 )
 def test_less_usual_forms(text, iso):
@@ -33,7 +34,18 @@ def test_less_usual_forms(text, iso):
 
 @pytest.mark.parametrize(
     "text",
-    ["1957", "3/22/57", "31/02/1957", "1957-02-30", "1957-03-221", "91957-03-22", "1957-03-22-7", "march 1957", "2/3"],
+    [
+        "1957",
+        "3/22/57",
+        "31/02/1957",
+        "1957-02-30",
+        "1957-03-221",
+        "91957-03-22",
+        "1957-03-22-7",
+        "march 1957",
+        "2/3",
+        "3/4/2257",
+    ],
 )
 def test_no_full_date(text):
     assert full_dates(text) == []

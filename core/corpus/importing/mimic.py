@@ -202,7 +202,9 @@ def _dotted(cells: dict[str, str], column: str) -> str:
 def _age(born: str, admitted: str) -> int | None:
     """Age in years at first admission. MIMIC-III moves births of people over 89 back 300 years; they are 90 here."""
     try:
-        years = (pd.Timestamp(admitted) - pd.Timestamp(born)).days // 365.2425
+        birth, day = pd.Timestamp(born), pd.Timestamp(admitted)
     except ValueError:
         return None
-    return None if years != years else int(min(years, 90))
+    if pd.isna(birth) or pd.isna(day):
+        return None
+    return min(day.year - birth.year - ((day.month, day.day) < (birth.month, birth.day)), 90)

@@ -85,6 +85,8 @@ def test_what_is_no_date_is_refused_in_a_sentence(cell, complaint):
 def test_a_year_alone_is_a_date_but_no_day():
     assert [read_date(cell).whole for cell in ("2020", "2020-03", "March 2020", "2020-03-01")] == [False] * 3 + [True]
     assert read_date("1/5/2020 10:30 PM").written == "1/5/2020"
+    for zone in ("", "Z", " UTC", " GMT", "+01:00", " UTC-05:00"):
+        assert read_date(f"2020-01-05 00:00:00.000{zone}").written == "2020-01-05"
 
 
 @given(st.integers(0, 120), st.integers(0, 11))

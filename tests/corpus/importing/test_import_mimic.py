@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.corpus.icd_codes import condition_words
+from core.corpus.importing import mimic
 from core.corpus.importing.files import BadNotes
 from core.corpus.importing.importer import import_notes, read_notes
 from core.corpus.synthetic.records import sex_of
@@ -105,6 +106,21 @@ def test_every_note_but_errors_with_codes_ages_and_dates(folder):
     assert people.loc["10", "age"] == 69 and people.loc["12", "age"] == 90, "an age over 89"
     assert people.loc["10", "date_of_birth"] == "2080-03-02"
     assert "2150-2-1" in notes["text"].iloc[0], "dates are surrogates already"
+
+
+@pytest.mark.parametrize(
+    ("born", "admitted", "age"),
+    [
+        ("2080-03-02", "2150-03-01", 69),
+        ("2080-03-02", "2150-03-02", 70),
+        ("2080-02-29", "2081-02-28", 0),
+        ("2080-03-02 00:00:00", "2081-03-02 14:05:00", 1),
+        ("1851-07-09", "2151-05-06", 90),
+        ("2080-03-02", "", None),
+    ],
+)
+def test_the_age_is_that_of_the_latest_birthday(born, admitted, age):
+    assert mimic._age(born, admitted) == age
 
 
 def test_admissions_have_the_codes_that_the_folder_gives_them(folder, tmp_path_factory):

@@ -52,7 +52,8 @@ def submitted(engine: Engine, *others: str) -> tuple[AppTest, str]:
 def test_a_student_cancels_their_own_job_only(engine: Engine) -> None:
     other = engine.submit(spec_of(7), OTHER).id
     app = visit("train", **TINY)
-    assert any("2 jobs at a time, 20 minutes per job, 90 minutes in 24 hours" in told.value for told in app.caption)
+    limits = "2 jobs at a time, 20 minutes per job, 90 minutes of jobs in any 24 hours"
+    assert any(limits in told.value for told in app.caption)
     app.button(key="train").click().run()
     assert not app.exception
     app.run()
