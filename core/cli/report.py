@@ -157,6 +157,13 @@ def findings(
     processes: Annotated[
         int, typer.Option(min=1, help="With --run: runs that are worked on at a time, on one share of the cores each.")
     ] = 1,
+    hours: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="With --run: leave out the claims that read the longest runs, so that the rest takes about so long.",
+        ),
+    ] = None,
     without_shipped: Annotated[
         bool, typer.Option("--without-shipped", help="Leave out what came with the program: what is in DATA counts.")
     ] = False,
@@ -190,12 +197,14 @@ def findings(
         from core.findings.public_notes import add_public_notes
         from core.findings.shipping import ship
         from core.findings.stored_runs import StoredRuns, with_shipped
-        from core.findings.training import as_rows, listed, train
+        from core.findings.training import as_rows, listed, train, within
         from core.runs.store import Workspace
 
         wanted = chosen(claims or [])
         if write and claims:
             raise BadInput("--write stores all claims: leave the ids out.")
+        if hours is not None and not run:
+            raise BadInput("--hours limits what --run trains: give --run, too.")
         if write and without_shipped:
             raise BadInput("--write rests on the shipped runs, too: leave --without-shipped out.")
         workspace = Workspace(data, shared=()) if without_shipped else with_shipped(Workspace(data))
@@ -203,9 +212,15 @@ def findings(
             add_public_notes(public_notes, workspace, PUBLIC_NOTES, teller())
         if labelled is not None:
             add_labelled_abstracts(labelled, workspace)
+        runs = StoredRuns(workspace)
+        if run and hours is not None:
+            kept = within(wanted, runs, 3_600 * hours * processes)
+            left_out = ", ".join(one.id for one in wanted if one not in kept)
+            say(f"Left out, because they take longer than {hours:g} hours with the others: {left_out or 'no claim'}.")
+            wanted = kept
         if run:
             train(wanted, workspace, say, processes=processes)
-        runs = StoredRuns(workspace)
+            runs = StoredRuns(workspace)
         if run:
             known = judging.stored_findings(CLAIMS, workspace.root)
             again = {one.claim.id: one for one in judging.findings(wanted, runs)}

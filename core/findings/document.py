@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from core.findings.claim import PAPERS
 from core.findings.judging import Finding
-from core.findings.training import hours_from_nothing
+from core.findings.training import hours_from_nothing, within_from_nothing
 from core.findings.wording import bases_text, figure_text, range_text, rule_text, together
 
 WIDTH = 100
+NIGHT_HOURS = 12  # of two cores
 INTRODUCTION = (
     "What five papers claim, and whether it holds here. Each claim is an experiment with a rule for the verdict "
     "in code (`core/findings/claims/`). A rule reads nothing but a table of figures with intervals. Unless the "
@@ -53,13 +54,18 @@ def document(found: Sequence[Finding]) -> str:
 
 
 def _from_nothing(found: Sequence[Finding]) -> str:
-    """How long all runs take, in two sentences."""
-    hours = hours_from_nothing([one.claim for one in found])
+    """How long all runs take, and which claims a night leaves out, in three sentences."""
+    claims = [one.claim for one in found]
+    hours = hours_from_nothing(claims)
+    kept = {one.id for one in within_from_nothing(claims, NIGHT_HOURS * 2)}
+    left_out = ", ".join(one.id for one in claims if one.id not in kept)
     return (
         "All runs are shipped. `python -m core findings --run --without-shipped --processes 2 --public-notes "
         "mtsamples.txt --labelled bio-ner` makes them again "
         f"in a data folder that has none, attacks included: an estimated {hours:.0f} hours of one slow core, so about "
-        f"{hours / 2:.0f} hours of two, and it goes on where it was stopped."
+        f"{hours / 2:.0f} hours of two, and it goes on where it was stopped. With `--hours {NIGHT_HOURS}` it judges "
+        f"what takes at most that long, {len(kept)} of the {len(claims)} claims: without those that read the longest "
+        f"trainings ({left_out})."
     )
 
 

@@ -182,11 +182,32 @@ def totals(claims: Sequence[Claim], runs: StoredRuns) -> str:
     )
 
 
+def within(claims: Sequence[Claim], runs: StoredRuns, seconds: float) -> list[Claim]:
+    """Those of the claims that can be judged after an estimated `seconds` of one slow core.
+
+    As long as all of them take more, the claims are left out that read the run which takes longest. A model from a hub
+    counts as nothing, because its time is unknown.
+    """
+    kept, left = list(claims), {one.need.spec: one.seconds or 0.0 for one in states(claims, runs)}
+    while sum(left.values()) > seconds:
+        longest = max(left, key=lambda spec: left[spec])
+        kept = [claim for claim in kept if all(need.spec != longest for need in claim.needs)]
+        needed_still = {need.spec for claim in kept for need in claim.needs}
+        left = {spec: time for spec, time in left.items() if spec in needed_still}
+    return kept
+
+
 def hours_from_nothing(claims: Sequence[Claim]) -> float:
     """Estimated hours for every run, shadow model, attack and table of these claims on one slow core."""
     with TemporaryDirectory() as empty:
         every = states(claims, StoredRuns(Workspace(empty, shared=())))
     return sum(one.seconds or 0.0 for one in every) / 3_600
+
+
+def within_from_nothing(claims: Sequence[Claim], hours: float) -> list[Claim]:
+    """`within` for a data folder in which nothing is, and hours of one slow core."""
+    with TemporaryDirectory() as empty:
+        return within(claims, StoredRuns(Workspace(empty, shared=())), 3_600 * hours)
 
 
 def as_rows(claims: Sequence[Claim], runs: StoredRuns) -> list[dict[str, Any]]:

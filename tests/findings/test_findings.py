@@ -135,6 +135,25 @@ def test_a_model_from_a_hub_has_no_estimate(shipped: StoredRuns) -> None:
     assert "an unknown time for 1 from a hub" in training.totals(claims, shipped)
 
 
+def test_a_night_leaves_out_the_claims_that_read_the_longest_runs(tmp_path: Path, capsys) -> None:
+    nothing = StoredRuns(Workspace(tmp_path, shared=()))
+    claims = chosen(["J-c2", "H-c1", "P-c1", "H-c3"])
+    seconds = {one.need.spec: one.seconds for one in training.states(claims, nothing)}
+    longest = max(seconds.values())
+    whole = sum(seconds.values())
+    assert training.within(claims, nothing, whole) == claims and len(seconds) > 4
+    kept = training.within(claims, nothing, whole - 1)
+    assert kept == [one for one in claims if not any(seconds[need.spec] == longest for need in one.needs)]
+    assert [one.id for one in kept] == ["J-c2", "P-c1"], "of 48,000 notes: H-c1 and H-c3"
+    assert [one.id for one in training.within(claims, nothing, 0.0)] == ["P-c1"], "which reads no run"
+    arguments = ["P-c1", "H-c3", "--data", str(tmp_path), "--without-shipped", "--hours", "0.1"]
+    assert main(["findings", *arguments]) == 2 and "give --run, too" in capsys.readouterr().err
+    assert main(["findings", *arguments, "--run"]) == 0
+    said = capsys.readouterr()
+    assert "take longer than 0.1 hours with the others: H-c3." in said.out + said.err
+    assert "P-c1" in said.out and "H-c3   " not in said.out
+
+
 TEXTS = dict.fromkeys(("title", "says", "figure", "place", "quantity", "sizes", "differs"), "text")
 
 
