@@ -173,8 +173,9 @@ def train(
         public = model_spec(model, size, base)
 
         def settings(privacy: PrivacySpec) -> TrainingSpec:
-            changes = {"batch_size": batch_size, "learning_rate": learning_rate, "clip_norm": clip_norm}
-            changes |= {"mask_share": mask_share, "masks": masks, "weighting": weight_of(weighting)}
+            changes: dict[str, object] = {"batch_size": batch_size, "learning_rate": learning_rate}
+            changes |= {"mask_share": mask_share, "masks": masks, "clip_norm": clip_norm}
+            changes |= {"weighting": weight_of(weighting)}
             return training_spec(public.kind, privacy, cohort, epochs, seed, **changes)
 
         words = vocabulary_spec(

@@ -109,7 +109,7 @@ def counterparts(run: Run, others: Iterable[Run]) -> dict[Role, Run]:
 
 def _controls(noiseless: RunSpec, private: RunSpec) -> bool:
     """Whether `noiseless` is the training of `private` without its noise; the two are alike (`_alike`)."""
-    return private.clipped_spec().run_id == noiseless.run_id
+    return private.clipped_id == noiseless.run_id
 
 
 def _alike(spec: RunSpec) -> tuple[object, ...]:

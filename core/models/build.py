@@ -29,7 +29,7 @@ from core.models.shipped_bases import shipped_folder
 from core.models.tokenizer import END_OF_TEXT, MASKED_SPECIALS
 from core.spec import SHIPPED_BASES, ModelKind, ModelSize, ModelSpec
 
-CONTEXT = 256  # tokens: longer than every sample (192) and every prompt with its answer
+CONTEXT = 256  # tokens: longer than every sample (192) and every prompt with its answer; no base may read fewer
 VOCABULARY = 3_072
 ACTIVATION = "gelu_pytorch_tanh"  # the same function as GPT-2's gelu_new, in one fused kernel (1.2 × faster on a CPU)
 _SHAPES: dict[ModelSize, tuple[int, int, int]] = {  # layers, width, heads
@@ -165,7 +165,7 @@ def load(spec: ModelSpec) -> LanguageModel:
 
     Raises:
         ModelNotFound: when files are missing or damaged.
-        ValueError: when the model is of another kind than requested, or is that of a run.
+        ValueError: when the model is of another kind than requested, reads too few tokens, or is that of a run.
     """
     if spec.shipped:
         folder = shipped_folder(spec)
@@ -182,6 +182,10 @@ def load(spec: ModelSpec) -> LanguageModel:
         lm = _load_hub(spec.base)
     if lm.kind != spec.kind:
         raise ValueError(f"{spec.base} holds a {lm.kind} model, not a {spec.kind} model: choose the kind {lm.kind}")
+    if lm.context < CONTEXT:
+        raise ValueError(
+            f"{spec.base} reads {lm.context} tokens at a time, and the attacks need {CONTEXT}: choose another model"
+        )
     return lm
 
 
@@ -274,7 +278,16 @@ def _load_alone(source: str) -> LanguageModel:
             setattr(tokenizer, name, token)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
+    lacking = [name for name in (*specials, "pad_token") if not _knows(tokenizer, name)]
+    if lacking:
+        raise RuntimeError(f"Its tokenizer has no {' and no '.join(lacking)}.")
     return LanguageModel(model=model.eval().to(usual_device()), tokenizer=tokenizer, kind=kind)
+
+
+def _knows(tokenizer: PreTrainedTokenizerFast, name: str) -> bool:
+    """Whether a special token, such as `mask_token`, is in the vocabulary; if not, its id is None or that of [UNK]."""
+    number = getattr(tokenizer, f"{name}_id")
+    return number is not None and tokenizer.convert_ids_to_tokens(number) == str(getattr(tokenizer, name))
 
 
 def usual_device() -> torch.device:

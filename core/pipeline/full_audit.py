@@ -181,9 +181,9 @@ def refresh_figures(run: Run, workspace: Workspace) -> tuple[str, ...]:
 
 
 def outdate_figures(run: Run, workspace: Workspace) -> None:
-    """Have the figures of a run's own full audit that its metrics enter made again: the metrics are about to change.
+    """Have the figures of a run's own full audit that its metrics enter made again: the metrics change.
 
-    The caller has the run `alone`.
+    The caller has the run `alone`, or repairs a data folder that nothing else works on.
     """
     stored = workspace.audit(run.id)
     before = stored.outcomes() if (stored.folder / ATTACKS_FILE).exists() else {}
@@ -202,7 +202,7 @@ def alone(run: Run, workspace: Workspace) -> Iterator[None]:
     """
     with held(workspace.audit_lock_file(run.id), should_stop=lambda: True) as holding:
         if not holding:
-            raise ValueError("another process audits, refreshes or prunes it. Refresh it once that has ended")
+            raise ValueError("another process audits, refreshes or prunes it. Try again once that has ended")
         yield
 
 

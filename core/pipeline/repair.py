@@ -10,6 +10,7 @@ from pathlib import Path
 
 from core.corpus.tables import Corpus
 from core.pipeline.derived import DERIVED, differing, rebuild
+from core.pipeline.full_audit import outdate_figures
 from core.runs.events import EVENTS_FILE
 from core.runs.integrity.checksums import FILE as CHECKSUMS
 from core.runs.integrity.checksums import take
@@ -52,6 +53,7 @@ def _run(damage: Damage, workspace: Workspace) -> str:
     if left and left <= DERIVED:
         try:
             rebuild(damage.folder, workspace)
+            outdate_figures(workspace.run(damage.name), workspace)
         except (RunBroken, ValueError, LookupError, OSError) as error:
             return f"{_run_aside(damage, workspace)} It could not be rebuilt: {error}"
         done.append(_compared(damage.folder, left))

@@ -14,6 +14,7 @@ import pandas as pd
 
 from core.evaluation.stats.bootstrap import Interval, patient_bootstrap, weighted_share
 from core.pipeline.derived import rebuild
+from core.pipeline.full_audit import alone, outdate_figures
 from core.pipeline.quick_audit import USES
 from core.runs.integrity.checksums import take
 from core.runs.run import Run, RunBroken
@@ -56,6 +57,7 @@ def add(run: Run, workspace: Workspace) -> bool:
 
     Raises:
         RunBroken: it has no weights, or it is a shipped run, which is read-only.
+        ValueError: another process audits, refreshes or prunes it.
     """
     if not run.spec.is_base:
         base = workspace.control(run.spec)
@@ -65,9 +67,12 @@ def add(run: Run, workspace: Workspace) -> bool:
         return False
     if run.shipped:
         raise RunBroken(f"Run {run.id} came with the software and is read-only: its utility cannot be stored.")
-    write_table(run.folder / "tables", UTILITY, measure(run, workspace))
-    rebuild(run.folder, workspace)
-    take(run.folder, run.spec.corpus)
+    table = measure(run, workspace)
+    with alone(run, workspace):
+        write_table(run.folder / "tables", UTILITY, table)
+        outdate_figures(run, workspace)
+        rebuild(run.folder, workspace)
+        take(run.folder, run.spec.corpus)
     return True
 
 

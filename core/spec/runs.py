@@ -184,14 +184,21 @@ class RunSpec(Spec):
         left_out = (*(self.without or ()), *patients)
         return RunSpec.model_validate({**self.model_dump(), "privacy": privacy, "without": left_out})
 
+    @property
+    def clipped_id(self) -> str | None:
+        """The id of the control without noise; None for a run without privacy, and for one with private words."""
+        return self.clipped_spec().run_id if self.privacy.private and self.vocabulary is None else None
+
     def clipped_spec(self) -> RunSpec:
         """The control of a private run for its noise: the same notes, steps, batches and clipping, without noise.
 
         Raises:
-            ValueError: for a run without privacy.
+            ValueError: for a run without one (`clipped_id`).
         """
         if not self.privacy.private:
             raise ValueError("a run without privacy has no noise, so it needs no control without noise")
+        if self.vocabulary is not None:
+            raise ValueError("a run with private words has noise in them, too, so it has no control without noise")
         training = self.training.model_copy(update={"clip_norm": self.privacy.max_grad_norm})
         privacy = PrivacySpec(unit=self.privacy.unit)
         return RunSpec.model_validate({**self.model_dump(), "privacy": privacy, "training": training})

@@ -29,22 +29,28 @@ from core.training.sampling import Purpose, Units
 
 @dataclass
 class BatchStats:
-    """Progress of a logical batch of `size` examples: the sum of the losses so far, their number, and the tokens."""
+    """Progress of a logical batch of `size` examples: the sum of the losses so far, their number, and the tokens.
+
+    `predicting` of the examples have a token to predict; the others have no loss.
+    """
 
     size: int
     loss_sum: Tensor
     examples: int = 0
+    predicting: Tensor | int = 0  # a tensor once a batch was read, so that no GPU is waited for
     tokens: int = 0
 
     def add(self, losses: Tensor, batch: Batch) -> None:
         """Add a batch that was read."""
         self.loss_sum += losses.detach().sum()
         self.examples += len(losses)
+        self.predicting = self.predicting + (batch.targets != -100).any(1).sum()
         self.tokens += batch.tokens
 
     def mean_loss(self) -> float | None:
-        """Mean loss per example in nats; None before the first."""
-        return self.loss_sum.item() / self.examples if self.examples else None
+        """Mean loss in nats over the examples with a token to predict; None before the first."""
+        predicting = int(self.predicting)
+        return self.loss_sum.item() / predicting if predicting else None
 
 
 Before = Callable[[], None]  # called before every batch is read; may raise to abort the step

@@ -193,7 +193,8 @@ class _Run:
             return
         self.last_event = time.monotonic()
         loss = stats.mean_loss()
-        assert loss is not None  # reported after a batch
+        if loss is None:  # so far no example has a token to predict
+            return
         self.on_progress(
             InStepEvent(
                 step=step,

@@ -153,6 +153,30 @@ def test_another_kind_than_asked_for_is_said(models, tmp_path):
         load_folder(tmp_path)
 
 
+def test_a_base_that_reads_fewer_tokens_than_the_attacks_need_is_refused(gpt2, tmp_path):
+    """Else it would train for an epoch and then fail on the first long note."""
+    gpt2.save(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["n_positions"] >= build.CONTEXT
+    model = type(gpt2.model)(type(gpt2.model.config)(**config | {"n_positions": build.CONTEXT - 1}))
+    model.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=f"reads {build.CONTEXT - 1} tokens at a time, and the attacks need 256"):
+        load(ModelSpec(kind="gpt2", base=str(tmp_path)))
+
+
+@pytest.mark.parametrize(("kind", "lacking"), [("gpt2", "bos_token"), ("bert", "mask_token")])
+def test_a_tokenizer_without_a_special_token_is_refused(models, tmp_path, kind, lacking):
+    """Its id would be None, which fails only when the first text is read."""
+    models[kind].save(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text("{}")
+    (tmp_path / "special_tokens_map.json").unlink(missing_ok=True)
+    marks = {"gpt2": "<|endoftext|>", "bert": "[MASK]"}
+    words = (tmp_path / "tokenizer.json").read_text()
+    (tmp_path / "tokenizer.json").write_text(words.replace(marks[kind], "</x>"))
+    with pytest.raises(ModelNotFound, match=f"Its tokenizer has no .*{lacking}"):
+        load_folder(tmp_path)
+
+
 def test_the_model_of_a_run_is_no_public_base(gpt2, tmp_path):
     """It has read notes, so an ε of what is trained from it would not cover them."""
     run = tmp_path / "gpt2-0123456789ab"

@@ -16,7 +16,9 @@ from core.phi.fields import FIELDS
 from core.pipeline.full_audit import audit, open_figures
 from core.pipeline.prune import plan, prune
 from core.pipeline.refresh import refresh
-from core.runs.integrity.checksums import Checksums
+from core.pipeline.repair import repair
+from core.pipeline.utility import add
+from core.runs.integrity.checksums import Checksums, take
 from core.runs.integrity.verify import damages
 from core.runs.lock import held
 from core.runs.run import Run
@@ -131,7 +133,7 @@ def test_a_run_that_another_process_works_on_is_not_refreshed(workspace, smoke_s
     before = files(dp.folder)
     with held(workspace.audit_lock_file(dp.id), should_stop=lambda: False):
         done = refresh(dp, workspace)
-    assert (done.state, done.version) == ("failed", newer - 1) and "Refresh it once that has ended." in done.sentence
+    assert (done.state, done.version) == ("failed", newer - 1) and "Try again once that has ended." in done.sentence
     assert files(dp.folder) == before and refresh(dp, workspace).state == "made again"
 
 
@@ -192,6 +194,26 @@ def test_figures_of_a_full_audit_follow_the_metrics(workspace, smoke_specs, newe
     assert after["loss"] == attacks["loss"] and after["summary: membership"] == attacks["summary: membership"]
     assert after["summary: risk"].finished > attacks["summary: risk"].finished
     assert open_figures(plain, workspace) == [] and refresh(plain, workspace).state == "up to date"
+
+
+@pytest.mark.parametrize("way", ["utility", "repair"])
+def test_whatever_makes_the_metrics_again_has_the_audits_figures_of_them_made_again(workspace, smoke_specs, newer, way):
+    plain = workspace.run(smoke_specs["plain"].run_id)
+    audit(plain, workspace, attacks=["loss"])
+    before = workspace.audit(plain.id).outcomes()["summary: risk"]
+    if way == "utility":
+        for run in (plain, workspace.control(plain.spec)):  # as an earlier version left them
+            (run.folder / "tables" / "utility.parquet").unlink()
+            take(run.folder, run.spec.corpus)
+        assert add(workspace.run(plain.id), workspace)
+    else:
+        (plain.folder / METRICS).write_bytes(b"")
+        (damage,) = damages(workspace)
+        assert "computed again" in repair(damage, workspace)
+    assert version_of(plain.folder) == newer and list(damages(workspace)) == []
+    assert [one.name for one in open_figures(workspace.run(plain.id), workspace)] == ["risk"]
+    assert refresh(workspace.run(plain.id), workspace).sentence == "Made again: “risk” of the full audit."
+    assert workspace.audit(plain.id).outcomes()["summary: risk"].finished > before.finished
 
 
 @pytest.fixture

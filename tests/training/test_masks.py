@@ -143,3 +143,19 @@ def test_masks_cost_no_privacy_and_a_unit_is_still_clipped_once() -> None:
         patch.setattr(Clipper, "clip", lambda self: norms.extend(found := original(self).tolist()) or found)
         result = train(lm, COHORT, training.model_copy(update={"epochs": 1}), privacy)
     assert result.mechanism.steps == 2 and 2 <= len(norms) <= 2 * len(COHORT)  # one norm a sampled note and step
+
+
+def test_examples_that_predict_nothing_are_not_in_the_reported_loss() -> None:
+    """A note without a known word has nothing to hide: it counts as read, not as a perfect prediction."""
+    lm = language_model("bert")
+    words = [text for text in COHORT["text"].array[:4]]
+    training = spec(batch_size=6)
+    samples = encode_samples(lm, [*words, "", ""], training.max_tokens)
+    stats = PlainSteps(lm, samples, spec(batch_size=len(samples))).gradient(1, lambda: None, lambda stats: None)
+    feed = Feed(lm, samples, spec(batch_size=len(samples)), PublicSeed(training.seed))
+    (batch,) = feed.shuffled(1, 1)[1]
+    losses = example_losses(lm, batch)[(batch.targets != -100).any(1)]
+    assert stats.examples == len(samples) == len(losses) + 2
+    assert stats.mean_loss() == pytest.approx(losses.mean().item())
+    nothing = PlainSteps(lm, encode_samples(lm, ["", ""], 16), spec(batch_size=2))
+    assert nothing.gradient(1, lambda: None, lambda stats: None).mean_loss() is None

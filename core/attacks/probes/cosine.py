@@ -17,7 +17,7 @@ from core.attacks.probes.fill_in import NAME, OTHER_NAME
 from core.attacks.probes.identities import Identities, models_of, with_conditions
 from core.attacks.probes.table import PROBES, rows
 from core.attacks.probes.vectors import vectors
-from core.attacks.registry import KINDS, Attack, Report, Tables, Target, no_report, register
+from core.attacks.registry import KINDS, Attack, NotPossible, Report, Tables, Target, no_report, register
 
 PROBE = "cosine similarity"
 CONTEXTUAL = "contextual"
@@ -48,7 +48,11 @@ def differences(similarity: np.ndarray, has: np.ndarray) -> np.ndarray:
 
 
 def cosine_similarity(target: Target, report: Report = no_report) -> Tables:
-    """Rows of the probe, one for each patient, method and name used; patients without a vector are left out."""
+    """Rows of the probe, one for each patient, method and name used; patients without a vector are left out.
+
+    Raises:
+        NotPossible: no patient has both a condition that they have and one that they lack.
+    """
     asked = with_conditions(target)
     frames = []
     for role, lm in models_of(target):
@@ -60,6 +64,8 @@ def cosine_similarity(target: Target, report: Report = no_report) -> Tables:
         names, conditions = static.mean_vectors(known, asked.names), static.mean_vectors(known, asked.wordings)
         frames += _rows(asked, method, "target", cosines(names, conditions))
         report(len(frames), 8)
+    if not frames:
+        raise NotPossible("no patient has both a condition that they have and one that they lack")
     return {PROBES: pd.concat(frames, ignore_index=True)}
 
 

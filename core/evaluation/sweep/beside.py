@@ -31,7 +31,7 @@ def is_noiseless(run: Run) -> bool:
 
 def noiseless(private: Sequence[Run], every: Sequence[Run]) -> list[Run]:
     """The controls without noise among `every` of these private runs (`RunSpec.clipped_spec`), each once."""
-    wanted = {run.spec.clipped_spec().run_id for run in private if run.spec.privacy.private}
+    wanted = {run.spec.clipped_id for run in private} - {None}
     return [run for run in every if is_noiseless(run) and run.spec.run_id in wanted]
 
 

@@ -96,8 +96,8 @@ def labels(runs: Sequence[Run]) -> dict[str, str]:
 def _labelled(runs: Sequence[Run]) -> dict[str, str]:
     noisy: dict[str, list[Run]] = {}
     for run in runs:
-        if run.spec.privacy.private:
-            noisy.setdefault(run.spec.clipped_spec().run_id, []).append(run)
+        if (control := run.spec.clipped_id) is not None:
+            noisy.setdefault(control, []).append(run)
     named = {run.id: label(run, noisy.get(run.spec.run_id, ())) for run in runs}
     times = Counter(named.values())
     return {run_id: name if times[name] == 1 else f"{name} · {run_id}" for run_id, name in named.items()}

@@ -309,3 +309,13 @@ def test_a_condition_that_everybody_has_is_not_asked_about():
     asked = SimpleNamespace(members=np.ones(8, dtype=bool), codes=("a", "b", "c"), has=has, frequency=has.sum(0))
     found = chosen_conditions(asked, np.arange(4), np.random.default_rng(0))
     assert [place for place, _ in found] == [1]
+
+
+def test_where_every_patient_has_every_condition_the_cosine_is_not_possible(targets, monkeypatch):
+    """`failed` would be tried again at every audit."""
+    target = targets("gpt2")
+    asked = identities(target)
+    having_all = replace(asked, has=np.ones_like(asked.has))
+    monkeypatch.setattr(cosine, "with_conditions", lambda target: having_all)
+    with pytest.raises(NotPossible, match="one that they lack"):
+        cosine.cosine_similarity(target)

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.evaluation.sweep.beside import noiseless
 from core.runs.events import Status
 from core.runs.run import Run
 from core.runs.store import Workspace
-from core.spec import CORPUS_PRESETS, OPENING, ModelSpec, PrivacySpec, RunSpec, TrainingSpec
+from core.spec import CORPUS_PRESETS, OPENING, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, VocabularySpec
 from pages.parts.pickers import run_picker
 from tests.pages.visit import ROOT, WAIT, visit
 
@@ -63,6 +64,25 @@ def test_a_control_without_noise_is_named_after_the_private_runs_that_it_belongs
     assert names[control.id] == "GPT-2 · as for ε = 8 and 3 per note, but without noise (no privacy)"
     alone = run_picker.labels([control, private[2]])
     assert alone[control.id] == "GPT-2 · same training without noise (no privacy)"
+
+
+def test_a_run_with_private_words_has_a_label_and_no_control_without_noise():
+    spec = RunSpec(
+        corpus=CORPUS_PRESETS[OPENING],
+        model=ModelSpec(kind="bert"),
+        privacy=PrivacySpec(target_epsilon=8.0),
+        vocabulary=VocabularySpec(epsilon=1.0),
+    )
+    own_words = Run(Path("runs") / spec.run_id, spec, Status(state="done"), shipped=False)
+    private = run("bert", epsilon=8.0)
+    control = Run(Path("runs") / "control", private.spec.clipped_spec(), Status(state="done"), shipped=True)
+    every = [own_words, private, control]
+    vars(own_words)["epsilon"] = 8.1  # which a stored run reads from its files
+    assert run_picker.labels(every)[own_words.id].startswith("BERT · ε = 8.1 per note")
+    assert spec.clipped_id is None and noiseless([own_words], every) == []
+    assert noiseless(every, every) == [control]
+    with pytest.raises(ValueError, match="no control without noise"):
+        spec.clipped_spec()
 
 
 def test_a_public_model_is_offered_only_beside_a_run_that_was_trained_from_it(data, monkeypatch):
