@@ -194,14 +194,14 @@ def model_spec(kind: str, size: str, base: str) -> ModelSpec:
 
 
 def training_spec(
-    kind: ModelKind, privacy: PrivacySpec, corpus: CorpusSpec, epochs: int | None, seed: int, **changes: object
+    public: ModelSpec, privacy: PrivacySpec, corpus: CorpusSpec, epochs: int | None, seed: int, **changes: object
 ) -> TrainingSpec:
-    """The measured recipe for this kind of model, privacy and number of notes, with the caller's changes.
+    """The measured recipe for this public model, privacy and number of notes, with the caller's changes.
 
     Usual masks (15 %, one of a note) are left out, however they were asked for: the same training has one id.
     """
     clipped = changes.get("clip_norm") is not None
-    chosen = recipe(kind, privacy, notes=corpus.training_notes, seed=seed, clipped=clipped)
+    chosen = recipe(public.kind, privacy, notes=corpus.training_notes, seed=seed, clipped=clipped, size=public.size)
     given = {name: value for name, value in {"epochs": epochs, **changes}.items() if value is not None}
     asked = {**chosen.model_dump(), **given}
     return TrainingSpec(**{name: value for name, value in asked.items() if USUAL_MASKS.get(name) != value})

@@ -176,7 +176,7 @@ def train(
             changes: dict[str, object] = {"batch_size": batch_size, "learning_rate": learning_rate}
             changes |= {"mask_share": mask_share, "masks": masks, "clip_norm": clip_norm}
             changes |= {"weighting": weight_of(weighting)}
-            return training_spec(public.kind, privacy, cohort, epochs, seed, **changes)
+            return training_spec(public, privacy, cohort, epochs, seed, **changes)
 
         words = vocabulary_spec(
             vocabulary_epsilon,
@@ -260,7 +260,7 @@ def sweep(
             privacy = PrivacySpec(**target, **given, noise_source=source)
             for seed in range(seeds):
                 masking = {"mask_share": mask_share, "masks": masks}
-                training = training_spec(start.kind, privacy, cohort, epochs, seed, batch_size=batch_size, **masking)
+                training = training_spec(start, privacy, cohort, epochs, seed, batch_size=batch_size, **masking)
                 spec = RunSpec(corpus=cohort, model=start, privacy=privacy, training=training, audit=audit)
                 specs += [spec, spec.clipped_spec()] if clip_norm is not None and privacy.private else [spec]
         specs = checked(workspace, specs, batch_given=batch_size is not None)

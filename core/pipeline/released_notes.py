@@ -239,7 +239,7 @@ def _train(lm: LanguageModel, run: Run, texts: Sequence[str], tell: Progress, st
     from core.training.trainer import train
 
     notes = pd.DataFrame({"text": list(texts), "patient_id": [f"W{number}" for number in range(len(texts))]})
-    training = recipe(lm.kind, notes=len(texts), seed=run.spec.audit.seed)
+    training = recipe(lm.kind, notes=len(texts), seed=run.spec.audit.seed, size=run.spec.model.size)
     limits = {"max_tokens": run.spec.training.max_tokens, "batch_size": min(training.batch_size, len(texts))}
     train(
         lm,

@@ -126,3 +126,16 @@ def test_a_masked_model_reads_no_more_between_the_measured_sizes_than_at_them() 
 def test_no_notes_have_no_recipe() -> None:
     with pytest.raises(ValueError, match="at least one"):
         recipe("gpt2", notes=0)
+
+
+def test_a_larger_bert_gets_half_the_rate_and_no_other_model_another_one() -> None:
+    """2e-3, chosen for `tiny`, destroys it (docs/methods/models.md)."""
+    for privacy in (PrivacySpec(), at(8.0), at(1.0)):
+        for kind in ("gpt2", "distilbert", "bert"):
+            usual = recipe(kind, privacy, notes=3_000)
+            for size in ("micro", "tiny", "small"):
+                chosen = recipe(kind, privacy, notes=3_000, size=size)
+                factor = 0.5 if (kind, size) == ("bert", "small") else 1.0
+                assert chosen.learning_rate == pytest.approx(factor * usual.learning_rate, rel=0.05)
+                assert chosen.model_copy(update={"learning_rate": usual.learning_rate}) == usual
+    assert recipe("bert", notes=3_000, size="small").learning_rate == 1e-3

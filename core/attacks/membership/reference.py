@@ -68,7 +68,7 @@ def reference_notes(target: Target, role: str) -> pd.DataFrame:
 
 def reference_training(target: Target, notes: pd.DataFrame) -> TrainingSpec:
     """The default recipe with the target's sample length, and batches that the notes can fill."""
-    chosen = recipe(target.kind, seed=target.spec.audit.seed)
+    chosen = recipe(target.kind, seed=target.spec.audit.seed, size=target.spec.model.size)
     batch = min(chosen.batch_size, len(notes))
     return chosen.model_copy(update={"max_tokens": target.spec.training.max_tokens, "batch_size": batch})
 

@@ -179,7 +179,8 @@ def _has_options(spec: RunSpec) -> bool:
 def _recipe(spec: RunSpec) -> TrainingSpec:
     """The settings that `python -m core train` starts from."""
     clipped = spec.training.clip_norm is not None
-    return recipe(spec.model.kind, spec.privacy, notes=spec.corpus.training_notes, clipped=clipped)
+    notes, size = spec.corpus.training_notes, spec.model.size
+    return recipe(spec.model.kind, spec.privacy, notes=notes, clipped=clipped, size=size)
 
 
 def _masks(training: TrainingSpec, usual: TrainingSpec) -> dict[str, object]:
