@@ -78,7 +78,7 @@ def roc(
     kind = "log" if log else "linear"
     ends = [np.log10(SMALLEST_RATE), 0.01] if log else [0.0, 1.005]  # a little more, to keep the tick at 100 %
     wide = [ends[0], ends[1] + 0.03 * (ends[1] - ends[0])]  # and its label, which is written below it
-    figure.update_xaxes(title="others wrongly accused<br>(false-positive rate)", type=kind, range=wide, tickformat="~%")
+    figure.update_xaxes(title="held out, but accused<br>(false-positive rate)", type=kind, range=wide, tickformat="~%")
     figure.update_yaxes(title="members caught<br>(true-positive rate)", type=kind, range=ends, tickformat="~%")
     figure.update_layout(height=430, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}, **LAYOUT)
     return figure
@@ -111,18 +111,18 @@ def _curve(figure: go.Figure, band: pd.DataFrame, exact: pd.DataFrame, name: str
         hoverlabel={"bgcolor": style["color"], "font": {"color": "white"}},  # else as pale as the marker
         showlegend=False,
         customdata=chart_style.hover_columns(band[["fpr", "tpr", "low", "high"]]),
-        hovertemplate="accuses %{customdata[0]} of the others, catches %{customdata[1]} of the members<br>"
+        hovertemplate="accuses %{customdata[0]} of those held out, catches %{customdata[1]} of the members<br>"
         f"95 % interval %{{customdata[2]}} to %{{customdata[3]}}<extra>{name}</extra>",
     )
 
 
 def histogram(units: Units, threshold: float) -> go.Figure:
-    """Histogram of the scores of members and of others, as shares of each group, with the threshold."""
+    """Histogram of the scores of members and of those held out, as shares of each group, with the threshold."""
     low, high = np.quantile(units.score, [0.005, 0.995])
     edges = np.linspace(low, high, 41) if high > low else np.array([low - 0.5, low + 0.5])
     figure = go.Figure()
     for name, side, colour in (
-        ("others", ~units.member, chart_style.CONTROL),
+        ("held out", ~units.member, chart_style.CONTROL),
         ("members", units.member, chart_style.RISK),
     ):
         counts = np.histogram(np.clip(units.score[side], edges[0], edges[-1]), edges)[0]
@@ -160,7 +160,7 @@ def overlap(found: Overlap, order: Sequence[str]) -> go.Figure:
     Members are on the left, held-out patients on the right; in each group the patients accused by most attacks come
     first.
     """
-    groups = [("members", True, chart_style.RISK), ("others", False, chart_style.CONTROL)]
+    groups = [("members", True, chart_style.RISK), ("held-out patients", False, chart_style.CONTROL)]
     rows = {member: found.group(member) for _, member, _ in groups}
     sizes = [len(rows[True]), len(rows[False])]
     figure = make_subplots(

@@ -5,13 +5,13 @@ from __future__ import annotations
 HOW: dict[str, str] = {
     "roc": """
 An attack gives every note a score; a higher score means that the note is more likely a training note. As the threshold
-moves down from the highest score, the curve counts how many **members** (training notes) and how many **others**
-(notes of held-out patients) are called members. For an admission or a patient, the score is the mean over its notes
-(Jagannatha et al. 2021).
+moves down from the highest score, the curve counts how many **members** (training notes) and how many **held-out**
+notes (of patients who were not in the training data) are called members. For an admission or a patient, the score is
+the mean over its notes (Jagannatha et al. 2021).
 
-Bands: 95 %, whole patients drawn with replacement, separately for members and others; the threshold is chosen again in
-each resample. On log axes, look at the left end: how many are caught when hardly anyone may be accused (Carlini et al.
-2022). Left of 1/(number of others), nothing can be known.
+Bands: 95 %, whole patients drawn with replacement, separately for members and held-out patients; the threshold is
+chosen again in each resample. On log axes, look at the left end: how many are caught when hardly anyone may be accused
+(Carlini et al. 2022). Left of 1/(number of held-out notes), nothing can be known.
 
 The green line is the most that (ε, δ)-differential privacy allows:
 TPR ≤ e^ε · FPR + δ, and its mirror 1 − FPR ≤ e^ε · (1 − TPR) + δ (Kairouz et al. 2015).
@@ -27,15 +27,15 @@ the training notes (S-BBA, Jagannatha et al. 2021), or log-odds 0 for attacks th
 does not know the training notes sets it with notes of the disjoint **population** instead, so that 10 % or 1 % of those
 are accused (Mireshghallah et al. 2022).
 
-Privacy leakage = share of members called members − share of others called members: 0 for random guessing.
+Privacy leakage = share of members called members − share of those held out called members: 0 for random guessing.
 Short notes are those with at most as many tokens as the median note.
 """,
     "overlap": """
 The score of a patient is the mean of their notes' scores. Each attack accuses the patients above its own threshold: the
 lowest one at which it accuses the chosen share of the held-out patients. So all attacks make equally many mistakes, and
-their catches compare. Intervals: 95 %, patients resampled, members and others separately; the thresholds are chosen
-again in each resample. Patients that one of the attacks did not score are left out, and so are attacks that scored only
-some patients.
+their catches compare. Intervals: 95 %, patients resampled, members and held-out patients separately; the thresholds
+are chosen again in each resample. Patients that one of the attacks did not score are left out, and so are attacks that
+scored only some patients.
 
 **lira** (Carlini et al. 2022) trains shadow models, each without three tenths of the patients, and compares a note's
 loss with its losses under the models that read it and under those that did not. Attacking each shadow model by all the

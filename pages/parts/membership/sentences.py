@@ -1,19 +1,26 @@
-"""What an attacker's threshold catches, in sentences that say whether patients, admissions or notes are judged."""
+"""What attacks catch, in sentences that say whether patients, admissions or notes are evaluated."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
-from core.evaluation.membership.curve import Caught
-from core.evaluation.membership.summary import population_threshold
+import pandas as pd
+
+from core.common.formatting import promised_text
+from core.evaluation.membership.curve import Caught, Ceiling
+from core.evaluation.membership.summary import ROC_RATES, population_threshold
 from core.evaluation.membership.units import Units
-from core.evaluation.wording import percent
+from core.evaluation.stats.bootstrap import Interval
+from core.evaluation.stats.intervals import most_certain
+from core.evaluation.wording import interval_text, percent
 
+ALLOWED = 0.10  # share of those held out that may be accused in the first question
 WORDS = {"sample": ("note", "notes"), "admission": ("admission", "admissions"), "patient": ("patient", "patients")}
 
 
 def caught_sentence(found: Caught, level: str) -> str:
-    """`Catches 31 of 300 members, accuses 9 of 130 others.`, or of their notes or admissions."""
+    """`Catches 31 of 300 members, accuses 9 of 130 held-out patients.`, or of their notes or admissions."""
     members, others = sides(level)
     return (
         f"Catches {found.members:,} of {found.of_members:,} {members}, "
@@ -22,10 +29,84 @@ def caught_sentence(found: Caught, level: str) -> str:
 
 
 def sides(level: str) -> tuple[str, str]:
-    """What is judged: `members` and `others`, or their notes or admissions."""
+    """What is evaluated: `members` and `held-out patients`, or their notes or admissions."""
+    things = WORDS[level][1]
+    return "members" if level == "patient" else f"members' {things}", f"held-out {things}"
+
+
+def roc_sentence(curves: Mapping[str, pd.DataFrame], attack: str, level: str) -> str:
+    """What one attack catches of each model if ALLOWED of those held out may be accused, beside random guessing.
+
+    Args:
+        curves: The bands of the attack (`core.evaluation.membership.curve.curve`) by the model's name.
+        attack: Its name.
+        level: What is evaluated, a key of WORDS.
+    """
+    things = WORDS[level][1]
+    rows = {name: table.iloc[(table["fpr"] - ALLOWED).abs().argmin()] for name, table in curves.items()}
+    caught = [f"{percent(row['tpr'])} ({interval_text(row['low'], row['high'])}) of " for row in rows.values()]
+    caught[0] += f"the training {things} of "
+    chance = next(iter(rows.values()))["fpr"]
     return (
-        ("members", "others") if level == "patient" else (f"members' {WORDS[level][1]}", f"others' {WORDS[level][1]}")
+        f"If 10 of 100 held-out {things} may be accused by mistake, the attack “{attack}” catches "
+        f"{' and '.join(f'{said}“{name}”' for said, name in zip(caught, rows, strict=True))}; random guessing would "
+        f"catch {percent(chance)}."
     )
+
+
+def fewer_accused(rates: pd.DataFrame, name: str, attack: str, level: str) -> str:
+    """What an attack catches of one model at the lower rates of the table `at_rates`; empty where there is none.
+
+    `If fewer held-out notes may be accused by mistake, “loss” catches, of “no privacy”: 12 % (…) at 1 in 100.`
+    """
+    rows = rates[(rates["run"] == name) & (rates["attack"] == attack)].set_index("may accuse")
+    parts = []
+    for rate in ROC_RATES[1:]:
+        if rate not in rows.index:
+            continue
+        row = rows.loc[rate]
+        if math.isnan(row["catches"]):
+            parts.append(f"at 1 in {1 / rate:,.0f}: {row['note']}")
+        else:
+            caught = f"{percent(row['catches'])} ({interval_text(row['low'], row['high'])})"
+            parts.append(f"{caught} at 1 in {1 / rate:,.0f}")
+    if not parts:
+        return ""
+    return (
+        f"If fewer held-out {WORDS[level][1]} may be accused by mistake, “{attack}” catches, of “{name}”: "
+        f"{'; '.join(parts)}."
+    )
+
+
+def for_a_patient(name: str, ceiling: Ceiling) -> str:
+    """What an ε per note guarantees a patient with several notes."""
+    epsilon = "∞" if math.isinf(ceiling.epsilon) else promised_text(ceiling.epsilon)
+    means = f"ε = {epsilon}{'' if ceiling.delta < 1 else ', and δ above 1: no guarantee at all'}"
+    return f"“{name}” has an ε per note. For a patient with {ceiling.group} notes this means {means}."
+
+
+def surest_sentence(found: pd.DataFrame) -> str:
+    """The attack whose AUC has the highest lower end, and the one with the highest AUC if that is another.
+
+    Args:
+        found: Rows of AUC: run, attack, value, low, high. There is at least one.
+    """
+    judged = [Interval(*map(float, ends)) for ends in found[["value", "low", "high"]].to_numpy()]
+    place, chosen = most_certain(judged, least=0.0, most=1.0)
+    best, highest = found.iloc[place], found.loc[found["value"].idxmax()]
+    several = found["run"].nunique() > 1
+    corrected = f", corrected for choosing among {len(found)}" if len(found) > 1 else ""
+    top = f"{best['attack']} on “{best['run']}”, AUC {best['value']:.3f}"
+    interval = f"({interval_text(chosen.low, chosen.high, lambda x: f'{x:.3f}')}{corrected})"
+    if math.isnan(chosen.low):
+        return f"Highest here: {top} {interval}."
+    start = (
+        f"Surest here, by the lower end of its interval: {top} {interval}" if len(found) > 1 else f"{top} {interval}"
+    )
+    if f"{highest['value']:.3f}" == f"{best['value']:.3f}":
+        return f"{start}."
+    on = f" on “{highest['run']}”" if several else ""
+    return f"{start} (highest AUC: {highest['attack']}{on}, {highest['value']:.3f})."
 
 
 def leakage_sentence(found: Caught, level: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,14 +13,11 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.attacks.membership.decision import OWN_THRESHOLDS
 from core.attacks.membership.shadow_models import ACCUSED as SHADOWS_ACCUSE
-from core.common.formatting import promised_text
 from core.evaluation.membership.curve import Ceiling, caught, ceiling_for, steps
 from core.evaluation.membership.lira_stability import stability_sentences
 from core.evaluation.membership.overlap import Overlap
 from core.evaluation.membership.summary import ROC_RATES
 from core.evaluation.membership.units import Units
-from core.evaluation.stats.bootstrap import Interval
-from core.evaluation.stats.intervals import most_certain
 from core.evaluation.wording import interval_text, percent
 from core.runs.run import Run
 from pages.parts.access import gate
@@ -30,14 +27,26 @@ from pages.parts.common.public_noise import caption_public_noise
 from pages.parts.membership import charts as membership_charts
 from pages.parts.membership import data
 from pages.parts.membership.methods import HOW
-from pages.parts.membership.sentences import WORDS, caught_sentence, leakage_sentence, population_sentence, sides
+from pages.parts.membership.sentences import (
+    WORDS,
+    caught_sentence,
+    fewer_accused,
+    for_a_patient,
+    leakage_sentence,
+    population_sentence,
+    roc_sentence,
+    sides,
+    surest_sentence,
+)
 
-TOO_FEW = "Too few notes of this kind: both members and others are needed. Choose “all” under Notes, or another attack."
+TOO_FEW = (
+    "Too few notes of this kind: both members and held-out patients are needed. Choose “all” under Notes, or another "
+    "attack."
+)
 OVERLAP = "Who is caught"
-CAUGHT = "Members caught when 10\u00a0%, 1\u00a0% or 0.1\u00a0% of others are accused"
+CAUGHT = "Members caught when 10\u00a0%, 1\u00a0% or 0.1\u00a0% of those held out are accused"
 ALWAYS = 0.90  # share of the shadow models that read a patient: caught whatever the training
-SHARES = {"10\u00a0%": 0.10, "5\u00a0%": 0.05, "1\u00a0%": 0.01}  # of the others that each attack may accuse
-ALLOWED = 0.10  # share of others that may be accused in the first question
+SHARES = {"10\u00a0%": 0.10, "5\u00a0%": 0.05, "1\u00a0%": 0.01}  # of the held-out patients that each attack may accuse
 
 
 @dataclass(frozen=True)
@@ -83,7 +92,7 @@ def roc_view(choice: Choice) -> None:
     if answer is None:
         return
     same = {of: table for (_, of, by), table in curves.items() if by == attack}
-    guess.show_answer(answer, roc_sentence(same, attack, sides(choice.level)[0]))
+    guess.show_answer(answer, roc_sentence(same, attack, choice.level))
     log = (
         choice.knobs.segmented_control("Axes", ["linear", "log"], default="linear", required=True, key="axes") == "log"
     )
@@ -94,7 +103,7 @@ def roc_view(choice: Choice) -> None:
     corners = {key: steps(found) for key, found in judged.items() if found is not None}
     chart_style.show(membership_charts.roc(curves, corners, drawn, log=log), key="roc-chart", alt=alt)
     rates = at_rates(choice)
-    if fewer := _fewer_accused(rates, name, attack):
+    if fewer := fewer_accused(rates, name, attack, choice.level):
         st.markdown(fewer)
     for (_, name), ceiling in ceilings.items():
         if ceiling.per_note:
@@ -105,7 +114,7 @@ def roc_view(choice: Choice) -> None:
                 "how large an ε it could contradict."
             )
         if ceiling.group > 1:
-            st.markdown(_for_a_patient(name, ceiling))
+            st.markdown(for_a_patient(name, ceiling))
     caption_public_noise(choice.runs)
     data_table(
         pd.concat([table.assign(run=name, attack=attack) for (_, name, attack), table in curves.items()]),
@@ -115,54 +124,10 @@ def roc_view(choice: Choice) -> None:
     how("roc")
 
 
-def roc_sentence(curves: Mapping[str, pd.DataFrame], attack: str, whom: str) -> str:
-    """What one attack catches of each model if ALLOWED of the others may be accused, beside random guessing.
-
-    Args:
-        curves: The bands of the attack (`core.evaluation.membership.curve.curve`) by the model's name.
-        attack: Its name.
-        whom: `members`, or what of theirs is evaluated.
-    """
-    rows = {name: table.iloc[(table["fpr"] - ALLOWED).abs().argmin()] for name, table in curves.items()}
-    caught = [
-        f"{percent(row['tpr'])} ({interval_text(row['low'], row['high'])}) of “{name}”" for name, row in rows.items()
-    ]
-    chance = next(iter(rows.values()))["fpr"]
-    return (
-        f"If 10 of 100 others may be accused by mistake, the attack “{attack}” catches, of the {whom}, "
-        f"{' and '.join(caught)}; random guessing would catch {percent(chance)}."
-    )
-
-
-def _for_a_patient(name: str, ceiling: Ceiling) -> str:
-    """What an ε per note guarantees a patient with several notes."""
-    epsilon = "∞" if math.isinf(ceiling.epsilon) else promised_text(ceiling.epsilon)
-    means = f"ε = {epsilon}{'' if ceiling.delta < 1 else ', and δ above 1: no guarantee at all'}"
-    return f"“{name}” has an ε per note. For a patient with {ceiling.group} notes this means {means}."
-
-
-def _fewer_accused(rates: pd.DataFrame, name: str, attack: str) -> str:
-    """`If fewer others may be accused by mistake, “loss” catches less of “no privacy”: 12 % at 1 in 100.`; or empty."""
-    rows = rates[(rates["run"] == name) & (rates["attack"] == attack)].set_index("may accuse")
-    parts = []
-    for rate in ROC_RATES[1:]:
-        if rate not in rows.index:
-            continue
-        row = rows.loc[rate]
-        if math.isnan(row["catches"]):
-            parts.append(f"at 1 in {1 / rate:,.0f}: {row['note']}")
-        else:
-            caught = f"{percent(row['catches'])} ({interval_text(row['low'], row['high'])})"
-            parts.append(f"{caught} at 1 in {1 / rate:,.0f}")
-    if not parts:
-        return ""
-    return f"If fewer others may be accused by mistake, “{attack}” catches less of “{name}”: {'; '.join(parts)}."
-
-
 def at_rates(choice: Choice) -> pd.DataFrame:
     """The most that each attack catches if 10 %, 1 % or 0.1 % may be accused, with the actual share accused.
 
-    Columns: run, attack, may accuse, accuses, catches, low, high, note; NaN and a note if there are too few others.
+    Columns: run, attack, may accuse, accuses, catches, low, high, note; NaN and a note if too few are held out.
     """
     rows = []
     for name, run in choice.runs.items():
@@ -207,8 +172,9 @@ def threshold_view(choice: Choice) -> None:
             f"The attack “{attack}” was not run on “{name}”, or there are no such notes.", icon=":material/group_off:"
         )
         return
+    members, others = sides(choice.level)
     answer = guess.first(
-        "Is there a threshold that catches most members and accuses few others?",
+        f"Is there a threshold that catches most {members} and accuses few {others}?",
         ["yes, a clear gap", "partly", "no"],
         key=f"line-{choice.runs[name].id}-{attack}-{choice.level}",
     )
@@ -253,17 +219,9 @@ def attacks_view(choice: Choice) -> None:
     answer = guess.first("Which attack tells members from others best?", offered, key=f"attacks-{ids}-{choice.level}")
     if answer is None:
         return
-    judged = [Interval(*map(float, ends)) for ends in found[["value", "low", "high"]].to_numpy()]
-    place, chosen = most_certain(judged, least=0.0, most=1.0)
-    best = found.iloc[place]
-    corrected = f", corrected for choosing the best of {len(found)}" if len(found) > 1 else ""
-    guess.show_answer(
-        answer,
-        f"The best here: {best['attack']} on “{best['run']}”, AUC {best['value']:.3f} "
-        f"({interval_text(chosen.low, chosen.high, lambda x: f'{x:.3f}')}{corrected}).",
-    )
-    top = f"{best['attack']} with {best['value']:.3f}"
-    alt = f"AUC of {len(order)} attacks on {len(tables)} models; the strongest is {top}."
+    surest = surest_sentence(found)
+    guess.show_answer(answer, surest)
+    alt = f"AUC of {len(order)} attacks on {len(tables)} models. {surest}"
     chart_style.show(membership_charts.attacks(tables, order), key="attacks-chart", alt=alt)
     shown = found[["run", "attack", "access", "value", "low", "high", "n"]].rename(columns={"value": "AUC"})
     data_table(shown, name="membership-attacks")
@@ -278,7 +236,11 @@ def overlap_view(choice: Choice) -> None:
     name = names[0] if len(names) == 1 else choice.knobs.selectbox("Model", names, key="overlap-run")
     run = choice.runs[name]
     share = choice.knobs.segmented_control(
-        "Others accused by each attack", list(SHARES), default=next(iter(SHARES)), required=True, key="accused"
+        "Held-out patients accused by each attack",
+        list(SHARES),
+        default=next(iter(SHARES)),
+        required=True,
+        key="accused",
     )
     accused = SHARES[share]
     possible = [attack for attack in choice.attacks if attack in data.complete_attacks(run)]
@@ -306,7 +268,8 @@ def overlap_view(choice: Choice) -> None:
     chart_style.show(membership_charts.overlap(found, order), key="overlap-chart", alt=alt)
     st.caption(
         "A column is a patient; full colour: this attack accuses them. The number behind an attack counts the members "
-        "it catches. Patients that most attacks accuse come first. The others show how often attacks agree by mistake."
+        "it catches. Patients that most attacks accuse come first. Held-out patients show how often attacks agree by "
+        "mistake."
     )
     table = found.accused.assign(group=np.where(found.member, "member", "held out"), attacks=found.accused.sum(axis=1))
     caught_by_models = data.shadow_patients(run)
@@ -329,8 +292,8 @@ def _stability(run: Run) -> None:
         st.markdown("\n".join(f"- {sentence}" for sentence in stability_sentences(found)))
         st.caption(
             "Ranges are the middle 95\u00a0% of the subsets or halvings; “low” and “high” of a seed are its 95\u00a0% "
-            f"interval over patients. “caught”: members caught if {percent(SHADOWS_ACCUSE)} of the others may be "
-            "accused."
+            f"interval over patients. “caught”: members caught if {percent(SHADOWS_ACCUSE)} of the held-out "
+            "patients may be accused."
         )
         for frame, name, title in (
             (found.by_number, "number", "By number of shadow models"),

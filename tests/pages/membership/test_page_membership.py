@@ -23,7 +23,7 @@ from core.pipeline.full_audit import audit
 from core.runs.events import Cancelled
 from core.runs.store import Workspace
 from pages.parts.jobs.battery import LABEL
-from pages.parts.membership import charts, views
+from pages.parts.membership import charts, sentences, views
 from pages.parts.membership.methods import HOW
 from pages.parts.membership.views import VIEWS
 from tests.pages.visit import assert_asks_again, said, visit
@@ -60,7 +60,7 @@ def test_the_sentence_follows_the_threshold_and_counts_as_the_scores_do(data, sm
     app.slider[0].set_value(threshold).run()
     assert not app.exception
     reached = app.slider[0].value
-    told = re.search(r"Catches (\d+) of (\d+) members' notes, accuses (\d+) of (\d+) others' notes", said(app))
+    told = re.search(r"Catches (\d+) of (\d+) members' notes, accuses (\d+) of (\d+) held-out notes", said(app))
     says = scores["score"] >= reached
     expected = [says[scores["member"]].sum(), scores["member"].sum(), says[~scores["member"]].sum()]
     assert [int(number) for number in told.groups()[:3]] == expected
@@ -127,7 +127,7 @@ def test_an_audit_that_was_stopped_shows_what_it_has_found(smoke_workspace, smok
     shutil.copytree(smoke_workspace, root)
     monkeypatch.setenv("PHILAB_DATA", str(root))
     view = partial(opened, left=run, right=run)
-    assert "If fewer others may be accused by mistake" in said(view()), "kept while there was the loss alone"
+    assert "If fewer held-out notes may be accused by mistake" in said(view()), "kept while there was the loss alone"
     workspace, stages = Workspace(root, shared=()), []
     with pytest.raises(Cancelled):
         audit(
@@ -141,7 +141,7 @@ def test_an_audit_that_was_stopped_shows_what_it_has_found(smoke_workspace, smok
     app = view()
     app.multiselect(key="attacks-ROC").set_value(["zlib"]).run()
     rates = next(frame.value for frame in app.dataframe if "may accuse" in frame.value.columns)
-    assert set(rates["attack"]) == {"zlib"} and "If fewer others may be accused by mistake" in said(app)
+    assert set(rates["attack"]) == {"zlib"} and "If fewer held-out notes may be accused by mistake" in said(app)
     app = view(view="All attacks")
     table = next(frame.value for frame in app.dataframe if "AUC" in frame.value.columns)
     assert set(table["attack"]) == {"loss", "zlib"}
@@ -150,9 +150,12 @@ def test_an_audit_that_was_stopped_shows_what_it_has_found(smoke_workspace, smok
 def test_rates_without_a_figure_are_left_out():
     rows = [("a", "loss", 0.1, 0.1, 0.2, 0.1, 0.3, ""), ("a", "loss", 0.01, 0.01, 0.05, 0.0, 0.1, "")]
     columns = ["run", "attack", "may accuse", "accuses", "catches", "low", "high", "note"]
-    told = views._fewer_accused(pd.DataFrame(rows, columns=columns), "a", "loss")
-    assert "5.0\u00a0% (" in told and "at 1 in 100." in told and "1 in 1,000" not in told
-    assert views._fewer_accused(pd.DataFrame(columns=columns), "a", "loss") == ""
+    told = sentences.fewer_accused(pd.DataFrame(rows, columns=columns), "a", "loss", "sample")
+    assert told.replace("\u00a0", " ") == (
+        "If fewer held-out notes may be accused by mistake, “loss” catches, of “a”: 5.0 % (95 % interval 0 % to 10 %) "
+        "at 1 in 100."
+    )
+    assert sentences.fewer_accused(pd.DataFrame(columns=columns), "a", "loss", "sample") == ""
 
 
 def test_the_headline_has_every_model_that_the_picture_shows():
@@ -161,8 +164,11 @@ def test_the_headline_has_every_model_that_the_picture_shows():
         name: pd.DataFrame({"fpr": [0.0, 0.1, 1.0], "tpr": [0.0, tpr, 1.0], "low": [0, low, 1], "high": [0, high, 1]})
         for name, (tpr, low, high) in rows.items()
     }
-    told = views.roc_sentence(curves, "loss", "members' notes").replace("\u00a0", " ")
-    assert "catches, of the members' notes, 29 % (95 % interval 27 % to 32 %) of “a” and 11 % (95 %" in told
+    told = sentences.roc_sentence(curves, "loss", "sample").replace("\u00a0", " ")
+    assert told.startswith(
+        "If 10 of 100 held-out notes may be accused by mistake, the attack “loss” catches 29 % (95 %"
+    )
+    assert "27 % to 32 %) of the training notes of “a” and 11 % (95 % interval 10 % to 13 %) of “b”; random" in told
     assert told.endswith("of “b”; random guessing would catch 10 %.")
 
 
@@ -179,7 +185,23 @@ def test_the_roc_question_is_about_the_curve_that_answers_it(audited, monkeypatc
     app.multiselect(key="attacks-ROC").set_value(["zlib"]).run()
     answer = said(app)
     assert "the attack “zlib” catches" in answer, "the first model has not had it"
-    assert "of “no privacy”; random guessing would catch" in answer
+    assert "of the training notes of “no privacy”; random guessing would catch" in answer
+
+
+def test_the_surest_attack_is_told_from_the_one_with_the_highest_value():
+    """1.000 with a lower end of .99 is less sure than .999 with .998, widened alike: both are named."""
+    rows = [("a", "lira", 1.0, 0.99, 1.0), ("a", "min-k++ 20 %", 0.999, 0.998, 1.0), ("a", "loss", 0.9, 0.8, 0.95)]
+    found = pd.DataFrame(rows, columns=["run", "attack", "value", "low", "high"])
+    told = sentences.surest_sentence(found).replace("\u00a0", " ")
+    assert told.startswith(
+        "Surest here, by the lower end of its interval: min-k++ 20 % on “a”, AUC 0.999 (95 % interval"
+    )
+    assert told.endswith("corrected for choosing among 3) (highest AUC: lira, 1.000).")
+    two = pd.concat([found.tail(2), found.head(1).assign(run="b")], ignore_index=True)
+    assert sentences.surest_sentence(two).endswith("(highest AUC: lira on “b”, 1.000).")
+    assert "highest AUC" not in sentences.surest_sentence(found.tail(2)), "the surest is the highest"
+    assert sentences.surest_sentence(found.tail(1)).startswith("loss on “a”, AUC 0.900 (")
+    assert sentences.surest_sentence(found.assign(low=math.nan, high=math.nan)).startswith("Highest here: lira")
 
 
 # Parts ---------------------------------------------------------------------------------------------------------------
@@ -267,5 +289,5 @@ def test_every_view_says_how_it_is_computed():
 
 
 def test_what_a_patients_notes_are_promised_is_rounded_up():
-    assert "ε = 124." in views._for_a_patient("x", Ceiling(123.44, 1e-5, per_note=True, group=7))
-    assert "ε = ∞, and δ above 1" in views._for_a_patient("x", Ceiling(math.inf, 1.0, per_note=True, group=7))
+    assert "ε = 124." in sentences.for_a_patient("x", Ceiling(123.44, 1e-5, per_note=True, group=7))
+    assert "ε = ∞, and δ above 1" in sentences.for_a_patient("x", Ceiling(math.inf, 1.0, per_note=True, group=7))
