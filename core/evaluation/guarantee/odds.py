@@ -128,15 +128,22 @@ def group_sentence(mechanism: Mechanism | Chosen, notes: int) -> str:
     """
     if math.isinf(mechanism.epsilon()):
         return f"Nothing is promised for one note, and nothing for a patient with {notes:,} of them."
-    epsilon, delta = mechanism.patient_epsilon(notes), mechanism.delta
+    means = group_promise(mechanism.patient_epsilon(notes), mechanism.delta)
+    return f"For a patient with {notes:,} notes this means {means}."
+
+
+def group_promise(epsilon: float, delta: float) -> str:
+    """What (ε, δ) for all notes of a patient together promises that patient, at the δ of one note.
+
+    `ε = 1,998 at the same δ: in practice nothing is promised to them`
+    """
     right = right_of_100(most_right_guesses(epsilon, delta))
     if math.isinf(epsilon) or right == ALL_RIGHT:
         at = f"ε = {promised_text(epsilon)} at the same δ" if math.isfinite(epsilon) else "no finite ε"
-        return f"For a patient with {notes:,} notes this means {at}: in practice nothing is promised to them."
+        return f"{at}: in practice nothing is promised to them"
     return (
-        f"For a patient with {notes:,} notes this means ε = {promised_text(epsilon)} at the same δ = "
-        f"{delta_text(delta)}: on average at most {right} of 100 attackers are right about them, if in and out "
-        "were equally likely beforehand."
+        f"ε = {promised_text(epsilon)} at the same δ = {delta_text(delta)}: on average at most {right} of 100 "
+        "attackers are right about them, if in and out were equally likely beforehand"
     )
 
 

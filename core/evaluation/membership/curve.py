@@ -63,9 +63,11 @@ def ceiling_for(mechanism: Mechanism, units: Units, level: str) -> Ceiling:
     """What a run's guarantee says about notes, admissions or patients (group privacy: Jagannatha 2021, §2).
 
     A promise per patient covers all data of a patient. A promise per note covers k notes with the larger ε of
-    `Mechanism.patient_epsilon` at the same δ. Here k is the largest number of notes of any member patient in training
-    (an admission has no more). Bounds on ε from attacks (`core.evaluation.guarantee.epsilon_bounds.group_delta`) use
-    the looser group formula, with which they prove less.
+    `Mechanism.patient_epsilon` at the same δ. Here k is the most notes of an evaluated member patient (an admission has
+    no more): the ceiling bounds the curve of those who are evaluated. If they were drawn from a larger cohort, another
+    member may have more notes, and so a larger ε (`core.evaluation.guarantee.odds.group_sentence`). Bounds on ε from
+    attacks (`core.evaluation.guarantee.epsilon_bounds.group_delta`) use the looser group formula, with which they prove
+    less.
     """
     epsilon, delta = mechanism.epsilon(), mechanism.delta
     if mechanism.unit == "patient" or level == "sample":

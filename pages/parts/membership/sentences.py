@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from core.common.formatting import promised_text
+from core.evaluation.guarantee.odds import group_promise
 from core.evaluation.membership.curve import Caught, Ceiling
 from core.evaluation.membership.summary import ROC_RATES, population_threshold
 from core.evaluation.membership.units import Units
@@ -79,10 +79,11 @@ def fewer_accused(rates: pd.DataFrame, name: str, attack: str, level: str) -> st
 
 
 def for_a_patient(name: str, ceiling: Ceiling) -> str:
-    """What an ε per note guarantees a patient with several notes."""
-    epsilon = "∞" if math.isinf(ceiling.epsilon) else promised_text(ceiling.epsilon)
-    means = f"ε = {epsilon}{'' if ceiling.delta < 1 else ', and δ above 1: no guarantee at all'}"
-    return f"“{name}” has an ε per note. For a patient with {ceiling.group} notes this means {means}."
+    """What an ε per note means for whom the ceiling is drawn: the evaluated patient with the most notes."""
+    return (
+        f"“{name}” has an ε per note. For the evaluated patient with the most notes ({ceiling.group:,}) this means "
+        f"{group_promise(ceiling.epsilon, ceiling.delta)}."
+    )
 
 
 def surest_sentence(found: pd.DataFrame) -> str:

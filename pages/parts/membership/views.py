@@ -153,12 +153,17 @@ def _curve(choice: Choice, run: Run, attack: str) -> pd.DataFrame | None:
 
 
 def _ceilings(choice: Choice) -> dict[tuple[int, str], Ceiling]:
-    """The ceiling from each private run's guarantee, by number and name of the run."""
+    """The ceiling from each private run's guarantee, by number and name of the run.
+
+    Expensive attacks evaluate fewer patients. The ceiling is that of the chosen attack with the patient of most notes,
+    so it bounds every curve.
+    """
     found = {}
     for number, (name, run) in enumerate(choice.runs.items()):
-        judged = next((one for attack in choice.attacks if (one := choice.units(run, attack)) is not None), None)
-        if run.privacy is not None and judged is not None:
-            found[number, name] = ceiling_for(run.privacy, judged, choice.level)
+        judged = [one for attack in choice.attacks if (one := choice.units(run, attack)) is not None]
+        if run.privacy is not None and judged:
+            most = max(judged, key=lambda one: one.mean_counts.max())
+            found[number, name] = ceiling_for(run.privacy, most, choice.level)
     return found
 
 

@@ -6,6 +6,7 @@ import math
 import re
 import shutil
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from core.evaluation.membership.units import units
 from core.pipeline.full_audit import audit
 from core.runs.events import Cancelled
 from core.runs.store import Workspace
+from core.training.accounting.mechanism import Mechanism
 from pages.parts.jobs.battery import LABEL
 from pages.parts.membership import charts, sentences, views
 from pages.parts.membership.methods import HOW
@@ -69,7 +71,7 @@ def test_the_sentence_follows_the_threshold_and_counts_as_the_scores_do(data, sm
 
 def test_patients_are_fewer_than_notes_and_a_promise_per_note_is_worth_less_for_them(data, smoke_specs):
     app = opened(left=smoke_specs["dp"].run_id, right=smoke_specs["plain"].run_id, level="patient")
-    assert "has an ε per note. For a patient" in said(app)
+    assert "has an ε per note. For the evaluated patient with the most notes (" in said(app)
     assert sum(REPRODUCIBLE in caption.value for caption in app.caption) == 1, "of the private run alone"
     patients = Workspace(data, shared=()).run(smoke_specs["dp"].run_id).table("scores").query("split == 'member'")
     app = opened(view="Threshold", level="patient")
@@ -288,6 +290,23 @@ def test_every_view_says_how_it_is_computed():
     assert set(HOW) == {"roc", "threshold", "attacks", "overlap"} and len(VIEWS) == 4
 
 
-def test_what_a_patients_notes_are_promised_is_rounded_up():
-    assert "ε = 124." in sentences.for_a_patient("x", Ceiling(123.44, 1e-5, per_note=True, group=7))
-    assert "ε = ∞, and δ above 1" in sentences.for_a_patient("x", Ceiling(math.inf, 1.0, per_note=True, group=7))
+def test_what_a_patients_notes_are_promised_is_rounded_up_and_said_to_be_empty():
+    """At ε = 124 more than 99.9999 of 100 attackers may be right; at ε = 2, e²/(1 + e²) = .881, rounded up."""
+    told = sentences.for_a_patient("x", Ceiling(123.44, 1e-5, group=7))
+    assert told == (
+        "“x” has an ε per note. For the evaluated patient with the most notes (7) this means ε = 124 at the same δ: in "
+        "practice nothing is promised to them."
+    )
+    assert "this means no finite ε: in practice nothing" in sentences.for_a_patient("x", Ceiling(math.inf, 1e-5, 7))
+    assert "ε = 2 at the same δ = 10⁻⁵: on average at most 89" in sentences.for_a_patient("x", Ceiling(2.0, 1e-5, 7))
+
+
+def test_the_ceiling_bounds_the_curves_of_all_chosen_attacks(monkeypatch):
+    """An attack on a sample of the patients comes first: the patient with most notes is not in it."""
+    few, all_notes = frame(), pd.concat([frame(), frame().head(1).assign(note_id="n99")], ignore_index=True)
+    judged = {"neighbourhood": units(few, "patient"), "loss": units(all_notes, "patient")}
+    monkeypatch.setattr(views.data, "units_of", lambda run, attack, level, length: judged[attack])
+    mechanism = Mechanism(unit="note", noise_multiplier=2.0, sample_rate=0.1, steps=10, delta=1e-6, max_grad_norm=1.0)
+    run = SimpleNamespace(privacy=mechanism)
+    choice = views.Choice({"dp": run}, ["neighbourhood", "loss"], "patient", "all", None)
+    assert views._ceilings(choice)[0, "dp"].group == 3
