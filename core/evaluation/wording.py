@@ -81,6 +81,12 @@ def p_value_text(p_value: float) -> str:
     return f"p = {p_value:.3f}" if p_value < 0.1 else f"p = {p_value:.2f}"
 
 
+def signed(value: float, digits: int = 2) -> str:
+    """`+0.12`, `−0.28`, and `0.00` without a sign."""
+    text = f"{abs(value):.{digits}f}"
+    return text if float(text) == 0 else f"{'−' if value < 0 else '+'}{text}"
+
+
 def interval_text(low: float, high: float, number: Callable[[float], str] = percent) -> str:
     """`95 % interval 1.2 % to 3.4 %`, or a text that there is none (one canary or one seed has no spread)."""
     if math.isnan(low) or math.isnan(high):

@@ -20,7 +20,7 @@ from core.attacks.membership.decision import in_words
 from core.evaluation.rarity.leakage import Places, covariates, places
 from core.evaluation.rarity.profiles import LEAST
 from core.evaluation.stats.bootstrap import Interval, patient_weights, percentile_interval
-from core.evaluation.wording import NBSP, p_value_text
+from core.evaluation.wording import NBSP, p_value_text, signed
 
 ALPHA = 0.05  # a trend is claimed where the corrected p-value is below this
 CEILING = 0.98  # above this AUC there is no room left to rise with rarity
@@ -177,12 +177,6 @@ def corrected_over(trends: Mapping[str, Trend]) -> dict[str, Trend]:
 
 
 # Words ---------------------------------------------------------------------------------------------------------------
-
-
-def signed(value: float, digits: int = 2) -> str:
-    """`+0.12`, `−0.28`, and `0.00` without a sign."""
-    text = f"{abs(value):.{digits}f}"
-    return text if float(text) == 0 else f"{'−' if value < 0 else '+'}{text}"
 
 
 def verdict_of(one: Trend) -> str:

@@ -21,7 +21,6 @@ from core.evaluation.guarantee.audit_guarantee import by_curve, further, headlin
 from core.evaluation.memorisation.discoverable import EASIEST
 from core.evaluation.probes.cards import CAUTION
 from core.evaluation.rarity.profiles import LEAST
-from core.evaluation.rarity.trend import signed
 from core.evaluation.report import label
 from core.evaluation.report.commands import parts_of_sentence
 from core.evaluation.report.crosswalk.cells import anchor
@@ -29,6 +28,7 @@ from core.evaluation.report.decision import ACCESS, in_short
 from core.evaluation.report.facts import Report
 from core.evaluation.report.what_follows import exact_limit, first_limits, limits_sentence
 from core.evaluation.sweep import recommendation
+from core.evaluation.wording import signed
 from core.phi.fields import FIELD
 from core.runs.facts import neighbours
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from core.evaluation.wording import percent, perplexity_name, perplexity_text
+from core.evaluation.wording import percent, perplexity_name, perplexity_text, signed
 from core.pipeline.forgetting import APPROXIMATE, ORIGINAL, PRIVATE, PUBLIC, RETRAINED, Comparison
 from pages.parts.common.phi_text import literal
 from pages.parts.pickers import run_picker
@@ -90,7 +90,7 @@ def verdict(table: pd.DataFrame, patient: str, named: dict[str, str]) -> str:
         "their notes are predicted about as well as by that model": [arm for arm in made if abs(gaps[arm]) <= CLOSE],
     }
     told = [
-        f"{' and '.join(f'{named[arm]} ({signed(gaps[arm])})' for arm in arms)}: **{words}**"
+        f"{' and '.join(f'{named[arm]} ({signed(gaps[arm], 1)})' for arm in arms)}: **{words}**"
         for words, arms in groups.items()
         if arms
     ]
@@ -104,11 +104,6 @@ def verdict(table: pd.DataFrame, patient: str, named: dict[str, str]) -> str:
         f"Compared with the model that never read {literal(patient)}, in standard deviations of the grey points: "
         f"{'; '.join(told)}.{known}"
     )
-
-
-def signed(number: float) -> str:
-    """`+1.1`, `−0.4`."""
-    return f"{number:+.1f}".replace("-", "−")
 
 
 def deviations(row: pd.Series) -> float:

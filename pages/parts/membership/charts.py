@@ -146,10 +146,10 @@ def histogram(units: Units, threshold: float) -> go.Figure:
     figure.update_xaxes(title="score of the attack<br>(higher = looks more like a member)")
     figure.update_yaxes(title="share of the group", tickformat="~%")
     figure.update_layout(
-        height=420,
+        height=360,
         barmode="overlay",
-        legend={"orientation": "h", "y": -0.34, "yanchor": "top", "x": 0},
-        **{**LAYOUT, "margin": {**LAYOUT["margin"], "t": 30}},
+        legend={"orientation": "h", "y": 1.1, "yanchor": "bottom", "x": 0},  # above the threshold's annotation
+        **LAYOUT,
     )
     return figure
 

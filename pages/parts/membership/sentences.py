@@ -13,8 +13,9 @@ from core.evaluation.membership.summary import ROC_RATES, population_threshold
 from core.evaluation.membership.units import Units
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.intervals import most_certain
-from core.evaluation.wording import interval_text, percent
+from core.evaluation.wording import interval_text, percent, signed
 
+FEW = 30  # accused: a count is given instead of a share
 ALLOWED = 0.10  # share of those held out that may be accused in the first question
 WORDS = {"sample": ("note", "notes"), "admission": ("admission", "admissions"), "patient": ("patient", "patients")}
 
@@ -115,14 +116,21 @@ def leakage_sentence(found: Caught, level: str) -> str:
     tpr, fpr = found.members / found.of_members, found.others / found.of_others
     called = found.members + found.others
     base = percent(found.of_members / (found.of_members + found.of_others))
-    leakage = f"{tpr - fpr:+.3f}".replace("-", "−")
-    sentence = f"That is {percent(tpr)} minus {percent(fpr)}: a privacy leakage of {leakage}. Random guessing gives 0."
+    sentence = (
+        f"That is {percent(tpr)} minus {percent(fpr)}: a privacy leakage of {signed(tpr - fpr, 3)}. Random guessing "
+        "gives 0."
+    )
     if not called:
         return sentence
-    members, things = sides(level)[0], WORDS[level][1]
-    return (
-        f"{sentence} Of {called:,} accused {things}, {percent(found.members / called)} are {members} (of all: {base})."
-    )
+    members, (thing, things) = sides(level)[0], WORDS[level]
+    if called == 1:
+        whose = "a member" if level == "patient" else f"a member's {thing}"
+        said = f"The only accused {thing} is {'' if found.members else 'not '}{whose}"
+    elif called < FEW:
+        said = f"{found.members} of {called} accused {things} are {members}"
+    else:
+        said = f"Of {called:,} accused {things}, {percent(found.members / called)} are {members}"
+    return f"{sentence} {said} ({base} of all {things} evaluated)."
 
 
 def population_sentence(judged: Units, level: str) -> str:

@@ -199,9 +199,9 @@ def _movable(judged: Units, own: float, level: str, key: str) -> None:
     threshold = st.slider("Threshold", low - step, high + step, start, step=step, key=f"threshold-{key}", format="%.4g")
     found = caught(judged, threshold)
     st.markdown(f"## {caught_sentence(found, level)}")
-    st.markdown(leakage_sentence(found, level) + population_sentence(judged, level))
     alt = f"Histogram of the scores. {caught_sentence(found, level)}"
     chart_style.show(membership_charts.histogram(judged, threshold), key=f"histogram-{key}", alt=alt)
+    st.markdown(leakage_sentence(found, level) + population_sentence(judged, level))
     frame = pd.DataFrame({"member": judged.member, "score": judged.score, "called a member": judged.score >= threshold})
     data_table(frame, name="membership-scores")
 
@@ -266,7 +266,12 @@ def overlap_view(choice: Choice) -> None:
     if answer is None:
         return
     some, every = (_by_at_least(found, least) for least in (1, len(possible)))
-    together = f" All {len(possible)} accuse {every}." if len(possible) > 1 else ""
+    together = (
+        f" All {len(possible)} accuse {every}. The intervals are for attacks that each accuse {share} of the held-out "
+        "patients."
+        if len(possible) > 1
+        else f" The threshold was set so that it accuses at most {share} of the held-out patients."
+    )
     guess.show_answer(answer, f"{many[0].upper()}{many[1:]} accuses {some}.{together}")
     order = sorted(possible, key=lambda attack: -int(found.group(True)[attack].sum()))
     alt = f"Patients that {len(order)} attacks accuse on “{name}”: {some}."
@@ -311,12 +316,15 @@ def _stability(run: Run) -> None:
 
 
 def _by_at_least(found: Overlap, least: int) -> str:
-    """`187 of 301 members (62 %, interval) and 41 of 129 others (…)`."""
+    """`187 of 301 members (62 %, interval) and 41 of 129 held-out patients (…)`.
+
+    One attack accuses as many held-out patients as were chosen, so their share has no interval.
+    """
     parts = []
-    for member, words in ((True, "members"), (False, "others")):
+    for member, words in ((True, "members"), (False, "held-out patients")):
         said, share = found.at_least(least, member=member)
-        ends = interval_text(share.low, share.high)
-        parts.append(f"{said:,} of {int((found.member == member).sum()):,} {words} ({percent(share.value)}, {ends})")
+        ends = f", {interval_text(share.low, share.high)}" if member or found.accused.shape[1] > 1 else ""
+        parts.append(f"{said:,} of {int((found.member == member).sum()):,} {words} ({percent(share.value)}{ends})")
     return " and ".join(parts)
 
 

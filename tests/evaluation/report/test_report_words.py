@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import pandas as pd
 from streamlit.testing.v1 import AppTest
 
-from core.evaluation.rarity.trend import signed
 from core.evaluation.registry import figure_text
 from core.evaluation.report import html
 from core.evaluation.report.html import part
 from core.evaluation.report.tables import controls
+from core.evaluation.wording import signed
 
 
 def test_a_rank_correlation_is_signed_and_nought_is_not():

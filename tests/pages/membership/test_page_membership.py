@@ -16,7 +16,7 @@ from core.attacks.battery import applicable
 from core.attacks.membership.shadow_models import CAUGHT_COLUMNS
 from core.attacks.membership.shadow_scores import ShadowScores
 from core.common.formatting import REPRODUCIBLE
-from core.evaluation.membership.curve import Ceiling
+from core.evaluation.membership.curve import Caught, Ceiling
 from core.evaluation.membership.lira_stability import stability
 from core.evaluation.membership.overlap import overlap
 from core.evaluation.membership.units import units
@@ -206,6 +206,22 @@ def test_the_surest_attack_is_told_from_the_one_with_the_highest_value():
     assert sentences.surest_sentence(found.assign(low=math.nan, high=math.nan)).startswith("Highest here: lira")
 
 
+def test_few_accused_are_counted_and_no_leakage_has_no_sign():
+    """5 of 10 and 5 of 10 caught differ by 0; 1 − 0 = 1; 45 of 90 accused are half."""
+    none = sentences.leakage_sentence(Caught(5, 10, 5, 10), "patient").replace("\u00a0", " ")
+    assert "That is 50 % minus 50 %: a privacy leakage of 0.000. Random" in none
+    assert none.endswith("5 of 10 accused patients are members (50 % of all patients evaluated).")
+    slight = sentences.leakage_sentence(Caught(1, 10_000, 1, 9_999), "sample")
+    assert "leakage of 0.000." in slight and "−0.000" not in slight and "+0.000" not in slight
+    one = sentences.leakage_sentence(Caught(1, 10, 0, 10), "patient")
+    assert "leakage of +0.100." in one and "The only accused patient is a member (50" in one
+    wrong = sentences.leakage_sentence(Caught(0, 10, 1, 10), "sample")
+    assert "leakage of −0.100." in wrong and "The only accused note is not a member's note (50" in wrong
+    many = sentences.leakage_sentence(Caught(45, 100, 45, 300), "sample").replace("\u00a0", " ")
+    assert many.endswith("Of 90 accused notes, 50 % are members' notes (25 % of all notes evaluated).")
+    assert "accused" not in sentences.leakage_sentence(Caught(0, 10, 0, 10), "patient")
+
+
 # Parts ---------------------------------------------------------------------------------------------------------------
 
 
@@ -229,9 +245,23 @@ def test_who_is_caught_is_counted_by_patient_beside_those_accused_by_mistake(aud
     others, members = int((~found.member).sum()), int(found.member.sum())
     answer = said(app)
     assert f"At least one of 2 attacks accuses {some} of {members} members" in answer
-    assert f"All 2 accuse {both} of {members} members" in answer and f"of {others} others" in answer
+    assert f"All 2 accuse {both} of {members} members" in answer and f"of {others} held-out patients" in answer
+    assert "The intervals are for attacks that each accuse 10\u00a0% of the held-out patients." in answer
     table = next(one.value for one in app.dataframe if "group" in one.value)
     assert len(table) == members + others and table["attacks"].max() <= 2
+
+
+def test_one_attack_has_no_interval_for_those_that_its_threshold_was_set_on():
+    """Of 20 held-out patients, 10 % are 2, whatever the scores are."""
+    rows = [(f"n{i}", f"p{i:02}", "member" if i < 20 else "heldout", float(i % 20)) for i in range(40)]
+    table = pd.DataFrame(rows, columns=["note_id", "patient_id", "split", "score"])
+    one = overlap(table.assign(attack="loss"), ["loss"])
+    told = views._by_at_least(one, 1).replace("\u00a0", " ")
+    assert told.startswith("2 of 20 members (10 %, 95 % interval ")
+    assert told.endswith(" and 2 of 20 held-out patients (10 %)")
+    both = [table.assign(attack=name, score=sign * table["score"]) for name, sign in (("loss", 1), ("zlib", -1))]
+    told = views._by_at_least(overlap(pd.concat(both), ["loss", "zlib"]), 1).replace("\u00a0", " ")
+    assert " and 4 of 20 held-out patients (20 %, 95 % interval " in told
 
 
 def test_lira_says_how_often_a_patient_is_caught_over_its_models(audited, monkeypatch, smoke_specs):
