@@ -239,7 +239,7 @@ def leak_sentence(
 def audit_sentence(bound: float, promised: float, ceiling: float) -> str:
     """An empirical lower bound on ε, the most that its trials could show, and the promised ε; above it is an alarm.
 
-    A bound says little without its ceiling: twelve canaries show at most 1.26, however much the model leaks.
+    A bound says little without its ceiling: at δ = 10⁻⁵, twelve canaries show at most 1.25, whatever the model leaks.
     """
     most = f"these trials could show at most {proved_text(ceiling)}"
     if math.isinf(promised):

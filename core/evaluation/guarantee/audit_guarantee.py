@@ -15,13 +15,14 @@ docs/methods/guarantee.md, "Audits of ε".
 from __future__ import annotations
 
 import math
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from core.corpus.canary_forms import PATIENT, RANDOM
-from core.evaluation.guarantee.epsilon_bounds import epsilon_lower_bound, one_run_ceiling, one_run_epsilon
+from core.evaluation.guarantee.epsilon_bounds import epsilon_lower_bound, one_run_epsilon
 from core.evaluation.stats.roc import roc
 from core.spec import Unit
 
@@ -48,7 +49,7 @@ BOUND_COLUMNS = {
     "confidence": "float64",
     "looks": "int32",  # number of bounds that share an error of 5 %
     "epsilon": "float64",  # proved: ε of one unit is at least this
-    "ceiling": "float64",  # the most that these trials could prove
+    "ceiling": "float64",  # the most that these trials could prove at the same δ: every guess right
     "promised": "float64",
     "alarm": "bool",
 }
@@ -96,6 +97,13 @@ class _Look:
     def correct(self) -> int:
         return self.counts.tp if self.abstains else self.counts.correct
 
+    def perfect(self) -> _Look:
+        """The same look with every guess right."""
+        counts = self.counts
+        if self.evidence == COUNTS:
+            return replace(self, counts=Counts(counts.tp + counts.fn, 0, 0, counts.fp + counts.tn))
+        return replace(self, counts=Counts(self.guesses, 0, 0, counts.trials - self.guesses))
+
 
 def audit_guarantee(
     canaries: pd.DataFrame, scores: pd.DataFrame, *, unit: Unit, delta: float, promised: float, seed: int = 0
@@ -117,7 +125,7 @@ def audit_guarantee(
     """
     first, further = _canary_looks(canaries, unit)
     further += _patient_looks(scores, unit, seed)
-    further = [look for look in further if _ceiling(look, CONFIDENCE) > 0]  # the others could prove nothing at all
+    further = [look for look in further if _proved(look.perfect(), 0.0, CONFIDENCE) > 0]  # others cannot prove any
     rows = [_bound(look, unit, delta, promised, 1) for look in first]
     rows += [_bound(look, unit, delta, promised, len(further)) for look in further]
     return pd.DataFrame(rows, columns=list(BOUND_COLUMNS)).astype(BOUND_COLUMNS)
@@ -125,19 +133,7 @@ def audit_guarantee(
 
 def _bound(look: _Look, unit: Unit, delta: float, promised: float, looks: int) -> tuple:
     counts, confidence = look.counts, 1 - (1 - CONFIDENCE) / looks
-    if look.evidence == ONE_RUN:
-        epsilon = one_run_epsilon(
-            canaries=counts.trials,
-            guesses=look.guesses,
-            correct=look.correct,
-            delta=delta,
-            confidence=confidence,
-            group=look.group,
-        )
-    else:
-        epsilon = epsilon_lower_bound(
-            tp=counts.tp, fn=counts.fn, fp=counts.fp, tn=counts.tn, delta=delta, confidence=confidence, group=look.group
-        )
+    epsilon = _proved(look, delta, confidence)
     return (
         look.audit,
         look.evidence,
@@ -149,19 +145,44 @@ def _bound(look: _Look, unit: Unit, delta: float, promised: float, looks: int) -
         confidence,
         looks,
         epsilon,
-        _ceiling(look, confidence),
+        _proved(look.perfect(), delta, confidence),
         promised,
         epsilon > promised,
     )
 
 
-def _ceiling(look: _Look, confidence: float) -> float:
-    """What the look would have proved with every guess right and δ = 0."""
+def _proved(look: _Look, delta: float, confidence: float) -> float:
     counts = look.counts
-    if look.evidence == ONE_RUN:
-        return one_run_ceiling(look.guesses, confidence, look.group)
-    perfect = {"tp": counts.tp + counts.fn, "fn": 0, "fp": 0, "tn": counts.fp + counts.tn}
-    return epsilon_lower_bound(**perfect, confidence=confidence, group=look.group)
+    if look.evidence == COUNTS:
+        four = {"tp": counts.tp, "fn": counts.fn, "fp": counts.fp, "tn": counts.tn}
+        return epsilon_lower_bound(**four, delta=delta, confidence=confidence, group=look.group)
+    return one_run_epsilon(
+        canaries=counts.trials,
+        guesses=look.guesses,
+        correct=look.correct,
+        delta=delta,
+        confidence=confidence,
+        group=look.group,
+    )
+
+
+def with_ceilings(bounds: pd.DataFrame, delta: float) -> pd.DataFrame:
+    """The table of `audit_guarantee` with each `ceiling` at `delta`; earlier versions stored it at δ = 0.
+
+    The ceiling by the run's curve is at its δ already.
+    """
+    if bounds.empty:
+        return bounds
+    ceilings = [
+        float(row.ceiling) if row.evidence == BY_CURVE else _proved(_look_of(row).perfect(), delta, row.confidence)
+        for row in bounds.itertuples()
+    ]
+    return bounds.assign(ceiling=ceilings)
+
+
+def _look_of(row: Any) -> _Look:
+    counts = Counts(int(row.tp), int(row.fn), int(row.fp), int(row.tn))
+    return _Look(row.audit, row.evidence, counts, int(row.group), abstains=int(row.trials) < counts.trials)
 
 
 def group_sizes(canaries: pd.DataFrame, unit: Unit) -> np.ndarray:

@@ -112,8 +112,9 @@ def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, d
 def one_run_ceiling(canaries: int, confidence: float = 0.95, group: int = 1) -> float:
     """The most that any audit of `canaries` canaries can prove, all guessed right: ln(t/(1 − t)), t = (1 − c)^(1/m).
 
-    Computed at δ = 0; with δ > 0 it is lower still. For very few canaries the formula is below 0 (nothing can be
-    proved), and the result is 0. If a canary is `group` units at once, the bound is divided by `group`.
+    Computed at δ = 0. With δ > 0 it is lower: `one_run_epsilon` with every guess right. For very few canaries the
+    formula is below 0 (nothing can be proved), and the result is 0. If a canary is `group` units at once, the bound is
+    divided by `group`.
     """
     if canaries < 1:
         raise ValueError(f"an audit needs at least one canary, not {canaries}")

@@ -7,7 +7,7 @@ import math
 import pandas as pd
 
 from core.evaluation.audit_summaries import Audited, Summary
-from core.evaluation.guarantee.audit_guarantee import BOUND_COLUMNS, audit_guarantee, with_patients
+from core.evaluation.guarantee.audit_guarantee import BOUND_COLUMNS, audit_guarantee, with_ceilings, with_patients
 from core.evaluation.guarantee.curve_bound import with_curve
 from core.evaluation.membership.strongest_attack import scores_of
 from core.evaluation.memorisation.discoverable import TRIES_COLUMNS, tries_figures
@@ -77,8 +77,7 @@ def bounds_of(run: Run, scores: pd.DataFrame | None = None, people: pd.DataFrame
 
     The canaries alone count for a run with figures only, which has no scores, and for notes with a given split:
     chance did not decide who is a member, so differences between patients would pass for a leak. `people` is a full
-    audit's table `canary_patients`; the quick audit does not rank them. δ is that of the promise, which is larger than
-    that of training if the run has a vocabulary from its notes (Hoory 2021, §3.2).
+    audit's table `canary_patients`; the quick audit does not rank them. δ is `delta_of` the run.
     """
     mechanism, canaries = run.privacy, run.table("canaries")
     if run.spec.corpus.split is not None:
@@ -89,20 +88,29 @@ def bounds_of(run: Run, scores: pd.DataFrame | None = None, people: pd.DataFrame
         canaries if people is None else with_patients(canaries, people),
         scores,
         unit=run.spec.privacy.unit,
-        delta=run.spec.privacy.delta if mechanism is None else mechanism.delta,
+        delta=delta_of(run),
         promised=math.inf if mechanism is None else mechanism.epsilon(),
         seed=run.spec.audit.seed,
     )
     return with_curve(found, mechanism)
 
 
+def delta_of(run: Run) -> float:
+    """δ at which attacks prove an ε of a run: that of its promise, or of its settings without one.
+
+    It is larger than that of training if the run has a vocabulary from its notes (Hoory 2021, §3.2).
+    """
+    return run.spec.privacy.delta if run.privacy is None else run.privacy.delta
+
+
 def stored_bounds(run: Run, audit: StoredAudit) -> pd.DataFrame:
     """The bounds of a run: of its full audit, else of its own tables (`bounds_of`).
 
-    An audit of an earlier version lacks the row by the run's curve, which is added.
+    An audit of an earlier version lacks the row by the run's curve, which is added, and has ceilings at δ = 0, which
+    are computed again: the counts behind them are stored.
     """
     table = audit.table("bounds")
-    return bounds_of(run) if table.empty else with_curve(table, run.privacy)
+    return bounds_of(run) if table.empty else with_curve(with_ceilings(table, delta_of(run)), run.privacy)
 
 
 MEMORISATION: tuple[Summary, ...] = (

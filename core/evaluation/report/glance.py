@@ -339,7 +339,7 @@ def _audit(subject: Subject) -> str:
         return "Not tested: no canaries were planted and no patient was scored."
     told = []
     if row is not None:
-        most = f"the most they could have proved is ε = {proved_text(float(row['ceiling']))}"
+        most = f"audit: {row['audit']}; the most it could have proved is ε = {proved_text(float(row['ceiling']))}"
         own = _by_curve(math.nan if curve is None else curve["epsilon"], "the run’s own")
         told.append(f"{FROM_MODEL} prove {_proved(row['epsilon'])} ({most}){own}.")
     if planted is not None:

@@ -11,7 +11,6 @@ import pandas as pd
 from core.attacks.membership.decision import LIRA
 from core.common.formatting import proved_text
 from core.evaluation import registry
-from core.evaluation.guarantee.audit_guarantee import BY_CURVE
 from core.evaluation.report.commands import audit_command, prove_command, shadows_command
 from core.evaluation.report.decision import Decision
 from core.evaluation.report.glance import CONTRADICTED, Subject, verdict
@@ -168,12 +167,13 @@ def still_open(subject: Subject, decision: Decision, *, audited: bool, recommend
     elif not subject.run.spec.is_base and not subject.rows("attacks", attack=LIRA):
         found.append(f"Whether LiRA, the attack with shadow models, finds more: {shadows_command(subject.run.id)}")
     bounds = [bound for bound in (subject.bound(), subject.curve()) if bound is not None]
-    ceiling, by = max(((float(bound["ceiling"]), bound["evidence"]) for bound in bounds), default=(math.inf, ""))
+    strongest = max(bounds, key=lambda bound: float(bound["ceiling"]), default=None)
+    ceiling = math.inf if strongest is None else float(strongest["ceiling"])
     planted = subject.planted()
-    if bounds and ceiling < bounds[0]["promised"] < math.inf and not (planted and planted["can_alarm"]):
+    if strongest and ceiling < bounds[0]["promised"] < math.inf and not (planted and planted["can_alarm"]):
         found.append(
-            f"Whether ε is what it should be: with every guess right, this audit could contradict only an ε below "
-            f"{proved_text(ceiling)}{', by the curve of its noise' if by == BY_CURVE else ''}. "
+            f"Whether ε is what it should be: with every guess right, its strongest audit ({strongest['audit']}) "
+            f"could contradict only an ε below {proved_text(ceiling)}. "
             f"{prove_command(subject.run.id)} sees every step."
         )
     tested = subject.rows("hipaa")

@@ -76,7 +76,7 @@ So a high share of correct guesses proves a lower bound on ε.
   divided by k, with δ_k = k·e^((k−1)ε)·δ. Only canaries planted once count in full. If the unit is a *patient*, each
   canary is one unit.
 - **The ceiling.** Even if all m canaries are guessed correctly, nothing above ln(t/(1 − t)), t = 0.05^(1/m), can be
-  proved: 1.26 for 12, 2.74 for 48.
+  proved, and slightly less with the δ of a run: at δ = 10⁻⁵, 1.25 for 12 canaries and 2.74 for 48.
 - The first row is the audit fixed beforehand, at 95 %. The others share one further error of 5 % among them
   (Bonferroni): the highest of *those* holds at 95 %. The row by the run's curve, where there is one, is a further claim
   at 95 %. So the highest of all rows holds only at 85 %, or at 90 % without the row by the curve.

@@ -171,7 +171,9 @@ def guarantee_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
     )
     if answer is None:
         return
-    delta = next(iter(chosen.values())).spec.privacy.delta
+    from core.evaluation.memorisation.summary import delta_of
+
+    delta = delta_of(next(iter(chosen.values())))
     proved = one_run_epsilon(canaries=12, guesses=12, correct=12, delta=delta)
     at = "" if delta == 0 else f" with δ = {delta_text(delta)}"
     guess.show_answer(

@@ -50,11 +50,12 @@ def subject(runs, report, number: int, **model: object) -> Subject:
 def with_bound(made: Subject, **bound: object) -> Subject:
     row = {
         "run": made.run.id,
+        "audit": "canaries planted once",
         "evidence": ONE_RUN,
         "looks": 1,
         "alarm": False,
         "epsilon": 0.0,
-        "ceiling": 1.26,
+        "ceiling": 1.2598,
         "promised": 8.0,
     } | bound
     return replace(made, tables={**made.tables, "bounds": pd.DataFrame([row])})
@@ -99,7 +100,7 @@ def test_every_number_is_that_of_the_annex(runs, report):
     assert told["many_notes"] == group_sentence(runs[1].privacy, most)
     bound = headline_bound(report.tables["bounds"].query("run == @run"))
     said = f"ε ≥ {proved_text(bound['epsilon'])}" if bound["epsilon"] > 0 else "no ε above 0"
-    most = f"the most they could have proved is ε = {proved_text(bound['ceiling'])}"
+    most = f"audit: {bound['audit']}; the most it could have proved is ε = {proved_text(bound['ceiling'])}"
     assert told["audit"].startswith(f"No. Attacks on the finished model prove {said} ({most})")
     assert told["audit"].endswith(f"By accounting ε = {promised_text(runs[1].privacy.epsilon())}.")
     assert "floating-point" in told["guarantee"] and "secret key" in told["guarantee"]
@@ -213,7 +214,9 @@ def test_an_alarm_reaches_every_fact_about_the_guarantee_and_the_conditions(runs
     assert made.protected and not made.holds
     told = {one["key"]: one["answer"] for one in facts(made, report.facts["cohort"], "")}
     assert told["guarantee"].startswith("Nothing. An attack proves more than the guarantee allows")
-    assert told["audit"].startswith("Yes. Attacks on the finished model prove ε ≥ 9.5 (the most they could have proved")
+    assert told["audit"].startswith(
+        "Yes. Attacks on the finished model prove ε ≥ 9.5 (audit: canaries planted once; the"
+    )
     assert all(told[key].startswith("If no attack contradicted its guarantee, ") for key in ("guesses", "many_notes"))
     lines = conditions(made, Decision(access="api"))
     assert lines[0].startswith("None: do not release it.") and not any("ledger" in line for line in lines)
@@ -244,7 +247,10 @@ def test_conditions_depend_on_how_the_model_is_given(runs, report, access, words
 def test_what_is_open_shrinks_with_what_is_known(runs, report):
     about = with_bound(subject(runs, report, 1))
     everything = " ".join(still_open(about, Decision(), audited=False, recommended=False))
-    assert "python -m core audit" in everything and "only an ε below 1.26" in everything
+    assert (
+        "python -m core audit" in everything
+        and "its strongest audit (canaries planted once) could contradict only an ε below 1.25" in everything
+    )
     assert "who receives the model" in everything and "none were given" in everything
     filled = Decision.model_validate(
         {name: "x" for name in ("recipient", "knowledge", "cost", "accepted", "owner")}
@@ -304,9 +310,9 @@ def test_the_answer_on_epsilon_has_both_attackers_and_no_epsilon_without_privacy
     made = with_bound(subject(runs, report, 1))
     seen = replace(made, tables={**made.tables, "planted": pd.DataFrame([proof])})
     assert answer(seen) == (
-        "No. Attacks on the finished model prove no ε above 0 (the most they could have proved is ε = 1.26). An "
-        "attacker who sees every step of such a training proves ε ≥ 2.11 (the most it could have proved is ε = 10.1), "
-        "and by its curve ε ≥ 3.38. By accounting ε = 8."
+        "No. Attacks on the finished model prove no ε above 0 (audit: canaries planted once; the most it could "
+        "have proved is ε = 1.25). An attacker who sees every step of such a training proves ε ≥ 2.11 (the most it "
+        "could have proved is ε = 10.1), and by its curve ε ≥ 3.38. By accounting ε = 8."
     )
     alone = replace(seen, tables={**seen.tables, "bounds": seen.tables["bounds"].iloc[:0]})
     assert answer(alone).startswith("No. An attacker who sees every step"), "not “not tested”"
