@@ -99,7 +99,7 @@ def race(races: Mapping[str, pd.DataFrame]) -> go.Figure:
     chart_style.level(figure, f"never in the training notes: {BLIND:.2f} bits", y=BLIND)
     figure.update_xaxes(title="epoch", dtick=1)
     figure.update_yaxes(title="exposure, bits", rangemode="tozero")
-    figure.update_layout(height=500, **{**LAYOUT, "legend": {"orientation": "h", "y": -0.22, "yanchor": "top"}})
+    figure.update_layout(height=400, **LAYOUT)
     return figure
 
 
@@ -130,7 +130,7 @@ def verbatim(rates: Mapping[str, pd.DataFrame]) -> go.Figure:
             )
     figure.update_xaxes(title="tokens shown to the model", type="category")
     figure.update_yaxes(title="notes completed word for word", tickformat="~%", rangemode="tozero")
-    figure.update_layout(height=460, **{**LAYOUT, "legend": {"orientation": "h", "y": -0.22, "yanchor": "top"}})
+    figure.update_layout(height=400, **LAYOUT)
     return figure
 
 
@@ -168,7 +168,7 @@ def leak_curve(curves: Mapping[str, pd.DataFrame]) -> go.Figure:
         ticktext=["1", "10", "100", "1,000", "10,000"],
     )
     figure.update_yaxes(title="patients with a direct identifier in the texts", tickformat="~%", rangemode="tozero")
-    figure.update_layout(height=460, **{**LAYOUT, "legend": {"orientation": "h", "y": -0.22, "yanchor": "top"}})
+    figure.update_layout(height=400, **LAYOUT)
     return figure
 
 

@@ -36,17 +36,35 @@ def note_html(text: str, prefix_end: int, matched_end: int) -> str:
 
 
 def exposure_answer(figures: pd.DataFrame) -> str:
-    """A sentence: from how many copies on the mean exposure exceeds its control (the intervals do not overlap)."""
+    """From how many copies on mean exposure exceeds its control (the intervals do not overlap), and what is missing.
+
+    Args:
+        figures: The table of `exposure_by_copies` of one run.
+    """
+    alone = figures[(figures["arm"] == "run") & figures["low"].isna()].sort_values("insertions")
+    left_out = [
+        f" {_copies(int(number))}: a single canary, which has no interval and is not compared."
+        for number in alone["insertions"]
+    ]
+    return _compared(figures) + "".join(left_out)
+
+
+def _compared(figures: pd.DataFrame) -> str:
     control = figures[figures["arm"] == "heldout"].dropna(subset=["high"])
     planted = figures[figures["arm"] == "run"].dropna(subset=["low"]).sort_values("insertions")
     if control.empty or planted.empty:
         return "Without an interval on either side, planted and left-out canaries cannot be compared."
     above = planted["low"] > float(control["high"].max())
+    unread = control.iloc[0]
     if not above.iloc[-1]:
-        fewer = ", although with fewer copies it exceeds it" if above.any() else ""
-        copies = _copies(int(planted["insertions"].iloc[-1]))
-        return f"With {copies}, exposure cannot be distinguished from that of the left-out canaries{fewer}."
-    row, unread = planted[above[::-1].cummin()[::-1]].iloc[0], control.iloc[0]
+        row = planted.iloc[-1]
+        few = row["exposure"] > unread["high"]  # the mean is above the control, its interval reaches down to it
+        return (
+            f"With {_copies(int(row['insertions']))}, the mean is {_bits(row)} over {int(row['canaries'])} canaries; "
+            f"the {int(unread['canaries'])} left-out ones have {_bits(unread)}: "
+            f"{'too few canaries to tell' if few else 'no difference is shown'}."
+        )
+    row = planted[above[::-1].cummin()[::-1]].iloc[0]
     number = int(row["insertions"])
     return (
         f"{_copies(number)} {'is' if number == 1 else 'are'} enough: mean exposure {_bits(row)} over "

@@ -14,7 +14,8 @@ from core.evaluation.memorisation.canaries import BLIND, exposure_by_copies, rac
 from core.evaluation.memorisation.risk import CALIBRATED, OLD, SCORE, WEIGHTS
 from core.runs.store import Workspace
 from pages.parts.canaries import sentences
-from pages.parts.canaries.charts import bounds, exposure, risk
+from pages.parts.canaries.charts import bounds, exposure, leak_curve, risk, verbatim
+from pages.parts.canaries.charts import race as race_chart
 from pages.parts.canaries.generated_text import predictor_rows, ranked_sentence
 from pages.parts.canaries.methods import HOW
 from pages.parts.canaries.views import VIEWS, without
@@ -239,12 +240,29 @@ def test_a_number_of_copies_is_enough_only_if_every_larger_one_is():
     one = figures.assign(low=figures["low"].mask(figures["insertions"] == 1, 2.1))
     assert sentences.exposure_answer(one).startswith("1 copy is enough")
     gap = figures.assign(low=figures["low"].mask(figures["insertions"] == 4, 1.9))
-    assert sentences.exposure_answer(gap) == (
-        "With 4 copies, exposure cannot be distinguished from that of the left-out canaries, although with fewer "
-        "copies it exceeds it."
-    )
+    assert sentences.exposure_answer(gap).endswith("0 to 2.0): no difference is shown.")
     for unknown in (figures[figures["arm"] == "run"], figures.assign(high=nan), figures.assign(low=nan)):
         assert "cannot be compared" in sentences.exposure_answer(unknown)
+
+
+def test_three_canaries_that_all_rank_first_are_too_few_to_tell():
+    """All three rank first, and yet the interval of three reaches down to the control's: both are said."""
+    rows = [("heldout", 0, 2.59, 0.27, 4.91, 4), ("run", 1, 9.97, 5.0, 9.97, 4), ("run", 8, 9.97, 4.37, 9.97, 3)]
+    figures = pd.DataFrame(rows, columns=["arm", "insertions", "exposure", "low", "high", "canaries"])
+    assert sentences.exposure_answer(figures).replace("\u00a0", " ") == (
+        "With 8 copies, the mean is 10.0 bits (95 % interval 4.4 to 10.0) over 3 canaries; the 4 left-out ones have "
+        "2.6 bits (95 % interval 0.3 to 4.9): too few canaries to tell."
+    )
+    single = figures.assign(low=figures["low"].mask(figures["insertions"] == 8))
+    said_of = sentences.exposure_answer(single)
+    assert said_of.startswith("1 copy is enough")
+    assert said_of.endswith(" 8 copies: a single canary, which has no interval and is not compared.")
+
+
+def test_legends_are_above_their_charts():
+    """Below a chart they are below the fold of a screen of 800 pixels."""
+    empty = [race_chart({}), verbatim({}), leak_curve({})]
+    assert all(figure.layout.legend.y > 1 and figure.layout.height <= 400 for figure in empty)
 
 
 def test_a_risk_score_near_zero_has_no_sign():
