@@ -229,12 +229,21 @@ def pick_two(runs: Sequence[Run]) -> dict[str, Run]:
     chosen = [one] if one.id == two.id else [one, two]
     if said := hospitals.differ(chosen):
         st.caption(said)
-    names = [privacy_label(run) for run in chosen]
+    return dict(zip(short_names(chosen), chosen, strict=True))
+
+
+def short_names(chosen: Sequence[Run]) -> list[str]:
+    """A name for each run: its privacy, a defence, and what else is needed to distinguish them.
+
+    `no privacy, deduplicated`; before it the model where they differ, behind it a part of the id where nothing else
+    does.
+    """
+    names = [", ".join([privacy_label(run), *([run.spec.defence.label] if run.spec.defence else [])]) for run in chosen]
     if len({run.spec.model.kind for run in chosen}) > 1:
         names = [f"{MODEL_NAMES[run.spec.model.kind]}, {name}" for run, name in zip(chosen, names, strict=True)]
     if len(set(names)) < len(names):
         names = [f"{name} ({run.id[-4:]})" for run, name in zip(chosen, names, strict=True)]
-    return dict(zip(names, chosen, strict=True))
+    return names
 
 
 def pick(title: str, runs: Sequence[Run], default: Run | None, *, key: str) -> Run:

@@ -12,7 +12,16 @@ from core.evaluation.sweep.beside import noiseless
 from core.runs.events import Status
 from core.runs.run import Run
 from core.runs.store import Workspace
-from core.spec import CORPUS_PRESETS, OPENING, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, VocabularySpec
+from core.spec import (
+    CORPUS_PRESETS,
+    OPENING,
+    DefenceSpec,
+    ModelSpec,
+    PrivacySpec,
+    RunSpec,
+    TrainingSpec,
+    VocabularySpec,
+)
 from pages.parts.pickers import run_picker
 from tests.pages.visit import ROOT, WAIT, visit
 
@@ -99,6 +108,19 @@ def test_a_public_model_is_offered_only_beside_a_run_that_was_trained_from_it(da
     monkeypatch.setattr(run_picker.owner, "workspace", lambda: Everything(data, shared=()))
     offered = {one.spec.run_id for one in run_picker.promptable()}
     assert base.has_model and base.spec.run_id in offered and spec.run_id not in offered
+
+
+def test_a_short_name_keeps_the_defence_and_takes_an_id_only_where_nothing_else_differs():
+    plain = run()
+    defended = [
+        Run(plain.folder, plain.spec.model_copy(update={"defence": spec}), plain.status, shipped=True)
+        for spec in (DefenceSpec(scrub_recall=0.95), DefenceSpec(deduplicate=True))
+    ]
+    assert run_picker.short_names(defended) == ["no privacy, scrubbed (recall 95 %)", "no privacy, deduplicated"]
+    assert run_picker.short_names([plain, defended[1]]) == ["no privacy", "no privacy, deduplicated"]
+    assert run_picker.short_names([plain, run("distilbert")]) == ["GPT-2, no privacy", "DistilBERT, no privacy"]
+    seeds = [plain, run(seed=1)]
+    assert run_picker.short_names(seeds) == [f"no privacy ({one.id[-4:]})" for one in seeds]
 
 
 @pytest.mark.parametrize("epsilon", [1.0, None])
