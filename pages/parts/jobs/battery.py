@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LABEL = "Run the full audit"
 FIGURES = "Compute the figures"
+NAMED = 6  # attacks that were not run: up to this many are named
 HOW_LONG = (
     "The full audit takes some minutes on a laptop; each attack shows its remaining time. Reference models are "
     "trained once per cohort."
@@ -29,10 +30,20 @@ HOW_LONG = (
 
 def offer(runs: Mapping[str, Run]) -> None:
     """For each run, by name: the button, the live progress, or why there is neither. Nothing if all is done."""
-    for label, run in runs.items():
-        name = literal(label)  # may contain patients' ids from an uploaded file
-        if open_attacks(run, owner.workspace()) or (run.has_model and open_figures(run, owner.workspace())):
-            _one(name, run)
+    named = [(literal(label), run) for label, run in runs.items()]  # may contain patients' ids from an uploaded file
+    unfinished = [
+        (name, run)
+        for name, run in named
+        if open_attacks(run, owner.workspace()) or (run.has_model and open_figures(run, owner.workspace()))
+    ]
+    if possible := [(name, run) for name, run in unfinished if run.has_model]:
+        with st.container(border=True):
+            for name, run in possible:
+                _one(name, run)
+    for name, run in unfinished:
+        if not run.has_model:
+            _without_weights(name, run)
+    for name, run in named:
         _not_possible(name, run)
 
 
@@ -47,15 +58,16 @@ def _not_possible(name: str, run: Run) -> None:
         st.caption(f"Not possible on the cohort of “{name}”: {', '.join(attacks)}. {literal(reason, 600)}.")
 
 
+def _without_weights(name: str, run: Run) -> None:
+    if not owner.workspace().audit(run.id).outcomes():
+        st.caption(
+            f"“{name}” has had only the quick audit. Its weights are not stored here, so no further attack can be "
+            "run. Runs made on the Train page keep their weights; train it there with another seed, as a separate "
+            "run."
+        )
+
+
 def _one(name: str, run: Run) -> None:
-    if not run.has_model:
-        if not owner.workspace().audit(run.id).outcomes():
-            st.caption(
-                f"“{name}” has had only the quick audit. Its weights are not stored here, so no further attack can be "
-                "run. Runs made on the Train page keep their weights; train it there with another seed, as a separate "
-                "run."
-            )
-        return
     job = _job(run)
     pace = monitor.POLL_SECONDS if job is not None and job.active else monitor.IDLE_SECONDS
     gate.fragment(_live, run_every=pace)(name, run, None if job is None else job.state)
@@ -68,8 +80,7 @@ def _job(run: Run) -> Job | None:
 def _live(name: str, run: Run, drawn: str | None) -> None:
     """The state of one audit; the whole page is drawn again when it changes, in whichever browser."""
     job = _job(run)
-    with st.container(border=True):
-        _show_audit(name, run, job)
+    _show_audit(name, run, job)
     if (None if job is None else job.state) != drawn:  # asked last, as in `monitor`: no click is swallowed
         st.rerun()
 
@@ -91,7 +102,7 @@ def _show_audit(name: str, run: Run, job: Job | None) -> None:
 
 
 def _status_text(name: str, run: Run) -> str:
-    """How many attacks of the full audit were run, and which failed, in a sentence or two."""
+    """Which attacks of the full audit were not run, or how many were if most are missing, and which failed."""
     every, left = chosen_attacks(run, None), open_attacks(run, owner.workspace())
     outcomes = owner.workspace().audit(run.id).outcomes()
     failed = [
@@ -107,12 +118,23 @@ def _status_text(name: str, run: Run) -> str:
             f"All attacks of the full audit were run on “{name}”, but some figures are missing or were computed by "
             "older code. No attack is run again to compute them."
         )
+    untried = [one.name for one in left if not _failed(outcomes.get(one.name))]
+    if len(left) <= NAMED:
+        missing = [f"{_were(untried)} not run on “{name}”: {', '.join(untried)}"] if untried else []
+        missing += (
+            [f"{'one' if len(failed) == 1 else len(failed)} failed on “{name}”: {'; '.join(failed)}"] if failed else []
+        )
+        return f"The full audit has {len(every)} attacks; {'; '.join(missing)}."
     scored, ran = _on_membership(every), [one for one in every if one not in left]
     sentence = (
         f"{len(ran)} of the full audit's {len(every)} attacks were run on “{name}”, {len(_on_membership(ran))} of the "
         f"{len(scored)} on membership among them."
     )
     return sentence + (f" Failed: {'; '.join(failed)}." if failed else "")
+
+
+def _were(attacks: Sequence[str]) -> str:
+    return "one was" if len(attacks) == 1 else f"{len(attacks)} were"
 
 
 def _on_membership(attacks: Sequence[Attack]) -> list[Attack]:

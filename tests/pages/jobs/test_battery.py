@@ -67,6 +67,16 @@ def test_progress_is_told_an_attack_at_a_time(data, smoke_specs):
     assert (workspace.audit(run_id).folder / EVENTS_FILE).exists()
 
 
+def test_the_attacks_that_were_not_run_are_named_once(data, smoke_specs):
+    workspace, run_id = Workspace(data, shared=()), smoke_specs["plain"].run_id
+    every = chosen_attacks(workspace.run(run_id), None)
+    for attack in every[:-1]:
+        workspace.audit(run_id).record(Outcome(attack.name, "done", 0.0, "", (), attack.version, 1.0), {})
+    told = said(visit("canaries", **link("canaries", run_id)))
+    expected = f"The full audit has {len(every)} attacks; one was not run on “no privacy”: {every[-1].name}."
+    assert told.count(expected) == 1 and "on membership among them" not in told
+
+
 def test_a_failed_attack_is_named_and_can_be_tried_again(data, smoke_specs):
     workspace, run_id = Workspace(data, shared=()), smoke_specs["plain"].run_id
     stored = workspace.audit(run_id)
@@ -75,7 +85,7 @@ def test_a_failed_attack_is_named_and_can_be_tried_again(data, smoke_specs):
         state, why = ("failed", "OSError: no luck") if failed else ("done", "")
         stored.record(Outcome(attack.name, state, 0.0, why, (), attack.version, 1.0), {})
     app = visit("canaries", **link("canaries", run_id))
-    assert "Failed: prefix (OSError\\: no luck)." in said(app), "as Markdown that shows it as it is"
+    assert " attacks; one failed on “no privacy”: prefix (OSError\\: no luck)." in said(app), "as Markdown shows it"
     assert any(button.label == LABEL for button in app.button)
 
 
