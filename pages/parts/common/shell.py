@@ -185,6 +185,7 @@ _WORDS = (
     "host",
     "word",
     "patient",
+    "out",
     "use",
     "prompt",
 )  # parameters that are text, even if they look like a number

@@ -16,6 +16,7 @@ from core.runs.tables import TableMissing
 from pages.parts.session import owner, resources
 
 SHIPPED = Path(__file__).resolve().parents[3] / "assets/demo/forgetting"
+OUT = "out"  # in the link: the patient to forget; Streamlit drops `patient` when Patients, which binds it, is left
 MOST_LISTED = 40  # patients in the list; any other id can be typed
 
 

@@ -69,7 +69,7 @@ def _card(choice: Choice, runs: Sequence[Run], asked: str) -> None:
             "forget",
             "Take this patient out of the model",
             icon=":material/person_remove:",
-            query={"run": choice.run.id, "patient": asked},
+            query={"run": choice.run.id, forget_data.OUT: asked},
         )
     _notes(choice, asked)
 

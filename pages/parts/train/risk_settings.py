@@ -35,7 +35,7 @@ def choose_limit() -> RiskLimit:
     )
     if kind == "right":
         right = st.select_slider(
-            "Right guesses, of 100: ← more private · more useful →", RIGHT, "60", key="right", **KEEP
+            "Right guesses, of 100: ← more private · more useful →", RIGHT, "60", key="right_guesses", **KEEP
         )
         st.caption("For guesses whether one unit was in the data. Tossing a coin is right 50 times.")
         return RiskLimit(right=float(right) / 100)

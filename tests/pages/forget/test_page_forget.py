@@ -44,7 +44,7 @@ def forgotten(smoke_workspace, smoke_specs, tmp_path_factory):
 def opened(forgotten, monkeypatch):
     root, run_id, patient = forgotten
     monkeypatch.setenv("PHILAB_DATA", str(root))
-    return visit("forget", run=run_id, patient=patient)
+    return visit("forget", run=run_id, out=patient)
 
 
 def test_the_page_opens_with_the_stored_picture(opened, forgotten):
@@ -73,6 +73,19 @@ def test_the_suggested_prompt_is_answered_by_every_model(opened, forgotten):
     assert len(written) == 9  # three samples of three models
 
 
+def test_an_older_link_opens_its_patient_and_a_new_choice_replaces_them(forgotten, monkeypatch):
+    root, run_id, _ = forgotten
+    monkeypatch.setenv("PHILAB_DATA", str(root))
+    members = Workspace(root, shared=()).corpus(Workspace(root, shared=()).run(run_id).spec.corpus).notes_of("member")
+    *_, before, after = sorted(set(members["patient_id"]))
+    app = visit("forget", run=run_id, patient=before)
+    box = app.selectbox(key=f"forget-patient-{run_id}")
+    assert box.value == before
+    box.set_value(after).run()
+    assert app.selectbox(key=f"forget-patient-{run_id}").value == after
+    assert app.query_params["out"] in (after, [after])
+
+
 def test_someone_who_is_no_member_is_refused_in_a_sentence(forgotten, monkeypatch):
     root, run_id, _ = forgotten
     monkeypatch.setenv("PHILAB_DATA", str(root))
@@ -86,7 +99,7 @@ def test_a_patient_nobody_forgot_yet_shows_a_button_and_no_figure(forgotten, mon
     monkeypatch.setenv("PHILAB_DATA", str(root))
     members = Workspace(root, shared=()).corpus(Workspace(root, shared=()).run(run_id).spec.corpus).notes_of("member")
     other = sorted(set(members["patient_id"]) - {patient})[0]
-    app = visit("forget", run=run_id, patient=other)
+    app = visit("forget", run=run_id, out=other)
     assert f"Nothing has been measured for {other} yet" in said(app) and not app.get("plotly_chart")
     assert {"forget-now", "forget-retrain"} <= {one.key for one in app.button}
 

@@ -121,7 +121,8 @@ def test_the_noise_follows_from_what_an_attacker_may_achieve(data, asked, unit):
 
 
 def test_right_guesses_can_be_limited_and_more_epochs_need_more_noise(data):
-    app = opened(privacy="choose the risk", limit="right guesses", right="70", cohort="tiny")
+    app = opened(privacy="choose the risk", limit="right guesses", right_guesses="70", cohort="tiny")
+    assert "right" not in app.session_state, "a link to Playground names a run so: leaving Train would drop it"
     assert "at most 70 are right (50 by tossing a coin)" in said(app) and len(app.get("plotly_chart")) == 1
     before = float(figures(app)["noise σ"])
     (epochs,) = [knob for knob in app.number_input if knob.label == "Epochs"]
