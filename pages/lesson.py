@@ -72,7 +72,7 @@ def answer(number: int, step: Step, given: str) -> None:
     elif given:
         st.markdown(f"You chose **{given}**. No measurement can decide whether that is right.")
     st.markdown(step.reveal)
-    chart = picture.dots(step.picture, step.axis, shares=step.shares)
+    chart = picture.dots(step.picture, step.axis, shares=step.shares, chance=step.chance)
     chart_style.show(chart, key=f"lesson-chart-{number}", alt=f"{step.axis}, each with its 95 % interval")
     st.markdown(f":blue-background[**{step.point}**]")
     with st.container(key="lesson-why"):

@@ -121,9 +121,9 @@ def _reveal(number: int) -> None:
 def _answer(number: int, step: Step) -> None:
     st.header(f"{number}. {step.title}")
     if step.right:
-        st.markdown(f":material/lightbulb: Answer from these runs: **{step.right}**")
+        st.markdown(f":material/lightbulb: Answer from these runs. {step.asked}: **{step.right}**")
     with st.container(key="screen-chart"):
-        chart = picture.dots(step.picture, step.axis, shares=step.shares)
+        chart = picture.dots(step.picture, step.axis, shares=step.shares, chance=step.chance)
         alt = f"{step.axis}, each with its 95 % interval"
         chart_style.show(chart, key="screen-dots", alt=alt, fills=True)
     with st.container(key="screen-point"):

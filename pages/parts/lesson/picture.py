@@ -15,13 +15,14 @@ ROW, NARROW_ROW = 46, 28  # pixels; narrow where there are more rows than FEW, s
 FEW = 6
 
 
-def dots(frame: pd.DataFrame, axis: str, *, shares: bool) -> go.Figure:
+def dots(frame: pd.DataFrame, axis: str, *, shares: bool, chance: float | None = None) -> go.Figure:
     """One dot per row of `frame` (columns what, value, low, high, arm), the first on top.
 
     Args:
         frame: The rows; `arm` is `run`, `private` or `control`.
         axis: The title of the axis.
         shares: Whether values are shares, which are drawn in percent.
+        chance: The share that tossing a coin gets right, drawn as a line; None without one.
     """
     figure = go.Figure()
     for arm in ("run", "private", "control"):
@@ -45,10 +46,12 @@ def dots(frame: pd.DataFrame, axis: str, *, shares: bool) -> go.Figure:
             customdata=chart_style.hover_texts(rows["value"], percent if shares else "{:.3g}".format),
             hovertemplate="%{y}: %{customdata}<extra></extra>",
         )
+    if chance is not None:
+        chart_style.level(figure, f"coin toss: {percent(chance)}", x=chance)
     figure.update_yaxes(categoryorder="array", categoryarray=list(frame["what"])[::-1], automargin=True)
     figure.update_xaxes(
         title=chart_style.wrapped(axis, 28),
-        range=chart_style.roomy(frame[["value", "low", "high"]], zero=True),
+        range=chart_style.roomy(frame[["value", "low", "high"]].assign(chance=chance), zero=True),
         zeroline=False,
         tickformat="~%" if shares else None,
     )
@@ -56,6 +59,6 @@ def dots(frame: pd.DataFrame, axis: str, *, shares: bool) -> go.Figure:
         height=170 + (ROW if len(frame) <= FEW else NARROW_ROW) * len(frame),
         margin={"l": 0, "r": 10, "t": 30, "b": 0},
         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
-        showlegend=frame["arm"].nunique() > 1,
+        showlegend=frame["arm"].nunique() > 1 or chance is not None,
     )
     return figure

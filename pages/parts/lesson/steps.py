@@ -59,9 +59,10 @@ class Look:
 class Step:
     """One question of the lesson with its answer.
 
-    `right` is the answer from the runs; None if the question is a choice or cannot be answered. `looks` are pages that
-    show the answer. `picture` has the columns what, value, low, high and arm (`run`, `private` or `control`); `table`
-    has further figures, or is empty.
+    `right` is the answer from the runs; None if the question is a choice or cannot be answered. `asked` is the question
+    in a few words, which the answer follows where the question itself is not shown. `looks` are pages that show the
+    answer. `picture` has the columns what, value, low, high and arm (`run`, `private` or `control`); `chance` is the
+    value of blind guessing, if the picture marks it; `table` has further figures, or is empty.
     """
 
     title: str
@@ -75,6 +76,8 @@ class Step:
     picture: pd.DataFrame
     axis: str
     shares: bool = True
+    asked: str = ""
+    chance: float | None = None
     table: pd.DataFrame = field(default_factory=pd.DataFrame)
 
 
@@ -102,15 +105,22 @@ def _repeats(figures: Figures) -> Step:
                 f"Press “{PROMPTS[0].text}” and read what both models write.",
             ),
         ),
-        reveal=f"For **{wording.percent(named.value)}** of them ({interval_text(named)}; {runs_text(figures)}).",
-        point="Anyone who can query an ordinary model can extract patients' details."
+        reveal=f"For **{wording.percent(named.value)}** of the training patients ({interval_text(named)}; "
+        f"{runs_text(figures)}).",
+        point="This model, trained without privacy, reveals patients' names to anyone who can query it."
         if figures.exceeds(NAMES)
         else "This model shows no clear sign of revealing more names than chance; other models do.",
         why="No prompt asked for a particular patient: any note can start with these openings. Training makes the text "
         "of the notes more likely, including a name that appears in several notes of one person. Only full names of "
         "patients in the training notes are counted. Could the model have guessed them? That is the next question.",
-        picture=_picture([("patients it was trained on", named, "run")]),
+        picture=_picture(
+            [
+                ("patients it was trained on", named, "run"),
+                ("held-out patients (never seen)", figures.at(NAMES, "heldout"), "control"),
+            ]
+        ),
         axis="share of patients whose full name it wrote",
+        asked="Patients whose full name it wrote",
     )
 
 
@@ -163,6 +173,7 @@ def _coincidence(figures: Figures) -> Step:
             ]
         ),
         axis="share of patients whose value it wrote",
+        asked=f"Held-out patients whose {label} the texts contain, compared in proportion with training patients",
         table=pd.DataFrame(rows, columns=["identifier", "training patients", "held-out patients", "verdict"]),
     )
 
@@ -182,6 +193,7 @@ def _names_at(figures: Figures, epsilon: float) -> str:
 def _privacy(figures: Figures) -> Step:
     names = [epsilon_text(epsilon, figures) for epsilon in figures.epsilons]
     best = figures.harmless[-1] if figures.harmless else None
+    shown_run = figures.private if best is None else figures.runs_at(best)[0]
     plain, base = figures.at(PERPLEXITY), figures.at(PERPLEXITY, "base")
     if best is None:
         each = all(figures.exceeds(NAMES, epsilon) for epsilon in figures.epsilons)
@@ -231,7 +243,7 @@ def _privacy(figures: Figures) -> Step:
         "leak in this measurement does not mean that none is possible: only ε limits attacks that are not known yet"
         f"{', once the noise is secret' if any(map(figures.public_noise, figures.epsilons)) else ''}. Perplexity "
         "measures how well the model predicts notes of patients it never saw; lower is more useful. "
-        f"{differences([figures.plain, figures.private])}",
+        f"{differences([figures.plain, shown_run])}",
         picture=_picture(
             [
                 *shown,
@@ -240,6 +252,7 @@ def _privacy(figures: Figures) -> Step:
             ]
         ),
         axis="share of patients whose full name it wrote",
+        asked="Largest ε without a clear sign of leaked names",
         table=_costs(figures),
     )
 
@@ -275,7 +288,9 @@ def _membership(figures: Figures) -> Step:
         picture=_picture(
             [("no privacy", plain, "run"), (named, private, "private"), ("public model", base, "control")]
         ),
-        axis="pairs right out of 100",
+        axis="pairs guessed right",
+        asked="Pairs guessed right, of 100",
+        chance=0.5,
     )
 
 

@@ -85,7 +85,10 @@ def test_the_answers_are_the_runs_own_figures(served):
     found = steps(figures())
     assert len(found) == 5
     named = metrics.loc[("full_name_patients", "run"), "value"]
-    assert found[0].right == _bin(named, SHARES) and found[0].picture["value"].tolist() == [named]
+    assert found[0].right == _bin(named, SHARES)
+    control = metrics.loc[("full_name_patients", "heldout"), "value"]
+    assert found[0].picture["value"].tolist() == [named, control]
+    assert found[0].picture["arm"].tolist() == ["run", "control"], "with a control, the chart has a legend"
     assert found[3].right == _bin(round(100 * metrics.loc[("auc_loss", "run"), "value"]), PAIRS)
     assert found[3].picture["value"].tolist()[0] == metrics.loc[("auc_loss", "run"), "value"]
     assert found[1].right in COINCIDENCE and found[4].right is None

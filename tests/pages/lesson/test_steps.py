@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 from core.evaluation.stats.intervals import proportion_interval
-from pages.parts.lesson.figures import NAMES, figures
+from pages.parts.lesson import picture
+from pages.parts.lesson.figures import NAMES, Figures, figures
 from pages.parts.lesson.steps import steps
 from tests.pages.lesson.test_page_lesson import served
 
 __all__ = ["served"]  # the fixture
+
+
+def _names(curves: pd.DataFrame, members: int, heldout: int = 0) -> pd.DataFrame:
+    """The curves with these counts of full names at ε = 8."""
+    curves = curves.copy()
+    for arm, count, of in (("run", members, 301), ("heldout", heldout, 129)):
+        rows = (curves["metric"] == NAMES) & (curves["arm"] == arm) & (curves["epsilon"] == 8.0)
+        curves.loc[rows, ["value", "low", "high"]] = (count / of, *proportion_interval(count, of))
+    return curves
 
 
 @pytest.mark.parametrize(
@@ -25,10 +36,29 @@ __all__ = ["served"]  # the fixture
 def test_names_at_the_largest_quiet_epsilon_are_told_with_their_control(served, members, heldout, said_of_names):
     """9 of 301 patients against 0 of 129: the intervals overlap, which is not the same as “no more often”."""
     found = figures()
-    curves = found.curves.copy()
-    for arm, count, of in (("run", members, 301), ("heldout", heldout, 129)):
-        rows = (curves["metric"] == NAMES) & (curves["arm"] == arm) & (curves["epsilon"] == 8.0)
-        curves.loc[rows, ["value", "low", "high"]] = (count / of, *proportion_interval(count, of))
-    told = steps(replace(found, curves=curves))[2]
+    told = steps(replace(found, curves=_names(found.curves, members, heldout)))[2]
     assert told.right == "ε = 8 per note" and said_of_names in told.reveal
     assert "no clear sign" in told.question and "no more often" not in told.question + told.reveal
+
+
+def test_the_recipe_in_step_3_is_that_of_the_epsilon_it_answers_with(served, monkeypatch):
+    """The largest harmless ε may have another batch than the private run that links open."""
+    found = figures()
+    best = found.private
+    training = best.spec.training.model_copy(update={"batch_size": 7})
+    other = replace(best, spec=best.spec.model_copy(update={"training": training}))
+    monkeypatch.setattr(Figures, "runs_at", lambda self, epsilon=0.0: [other])
+    harmless, leaky = (replace(found, curves=_names(found.curves, members)) for members in (0, 301))
+    assert "batch 7, every gradient clipped" in steps(harmless)[2].why
+    assert f"batch {best.spec.training.batch_size}, every gradient clipped" in steps(leaky)[2].why
+
+
+def test_every_answer_comes_with_what_it_answers_and_pairs_with_a_coin_toss(served):
+    *first, decision = steps(figures())
+    assert all(step.asked for step in first) and decision.right is None
+    pairs = first[3]
+    figure = picture.dots(pairs.picture, pairs.axis, shares=pairs.shares, chance=pairs.chance)
+    assert figure.layout.shapes[0].x0 == 0.5 and figure.data[-1].name == "coin toss: 50\u00a0%"
+    low = pairs.picture.assign(value=0.1, low=0.1, high=0.1)
+    assert picture.dots(low, "pairs", shares=True, chance=0.5).layout.xaxis.range[1] > 0.5, "the line is in the chart"
+    assert not picture.dots(low, "pairs", shares=True).layout.shapes

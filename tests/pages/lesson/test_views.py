@@ -53,7 +53,7 @@ def test_the_full_screen_is_the_presenters_and_shows_votes_when_they_are_shown(s
     host.run()
     assert "1 prediction so far** from 1 browser" in said(host) and not bars(host)
     press(host, "lesson-show")
-    assert "more than half ✓" in bars(host) and "Answer from these runs: **more than half**" in said(host)
+    assert "more than half ✓" in bars(host) and "Patients whose full name it wrote: **more than half**" in said(host)
     assert len(host.get("plotly_chart")) == 1
     press(host, "screen-leave")
     assert link(host, "screen") == "page"
