@@ -8,7 +8,7 @@ from collections.abc import Callable
 from core.attacks.membership.decision import in_words
 from core.common.formatting import setting_text
 from core.evaluation import wording
-from pages.parts.lesson.figures import PERPLEXITY, Figures, Value
+from pages.parts.lesson.figures import NAMES, PERPLEXITY, Figures, Value
 
 
 def patients_text(count: int) -> str:
@@ -84,3 +84,20 @@ def without_noise(figures: Figures, epsilon: float) -> str:
         f" The same training without noise (same clipping, same number of steps, seeds: {found[1]}) reaches "
         f"{wording.perplexity_text(found[0].value)}; only the rest of the difference is the cost of noise."
     )
+
+
+def below(value: Value, control: Value) -> bool:
+    """Whether a figure is clearly below its control: their intervals do not overlap."""
+    return value.high < control.low
+
+
+def names_at(figures: Figures, epsilon: float) -> str:
+    """How many patients' full names were written at an ε at which they do not exceed the control."""
+    written, held = figures.measured(NAMES, epsilon=epsilon), figures.measured(NAMES, "heldout", epsilon)
+    if not written.value and not held.value:
+        return "no full name of any patient, trained on or held out"
+    said = (
+        f"full names of {wording.percent(written.value)} of the patients against {wording.percent(held.value)} of the "
+        "held-out patients"
+    )
+    return said if below(written, held) else f"{said}, shares that cannot be told apart"

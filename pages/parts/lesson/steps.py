@@ -18,10 +18,12 @@ from core.spec.model_names import MODEL_NAMES
 from pages.parts.common.public_noise import SENTENCE
 from pages.parts.lesson.figures import ATTEMPTS, AUC, NAMES, PERPLEXITY, Figures, Value
 from pages.parts.lesson.phrases import (
+    below,
     epsilon_text,
     held_out_text,
     interval_text,
     limits_nothing,
+    names_at,
     pairs_text,
     patients_text,
     per_patient_text,
@@ -139,7 +141,7 @@ def _coincidence(figures: Figures) -> Step:
     names, held = figures.measured(NAMES), figures.measured(NAMES, "heldout")
     more = figures.exceeds(metric)
     right = None if more is None else COINCIDENCE[0] if more else COINCIDENCE[1]
-    if more is False and _below(read, control):
+    if more is False and below(read, control):
         right = COINCIDENCE[2]
     return Step(
         title="Which values are leaks, and which are coincidences?",
@@ -178,18 +180,6 @@ def _coincidence(figures: Figures) -> Step:
     )
 
 
-def _names_at(figures: Figures, epsilon: float) -> str:
-    """How many patients' full names were written at an ε at which they do not exceed the control."""
-    written, held = figures.measured(NAMES, epsilon=epsilon), figures.measured(NAMES, "heldout", epsilon)
-    if not written.value and not held.value:
-        return "no full name of any patient, trained on or held out"
-    said = (
-        f"full names of {wording.percent(written.value)} of the patients against {wording.percent(held.value)} of the "
-        "held-out patients"
-    )
-    return said if _below(written, held) else f"{said}, shares that cannot be told apart"
-
-
 def _privacy(figures: Figures) -> Step:
     names = [epsilon_text(epsilon, figures) for epsilon in figures.epsilons]
     best = figures.harmless[-1] if figures.harmless else None
@@ -203,7 +193,7 @@ def _privacy(figures: Figures) -> Step:
         cost = figures.measured(PERPLEXITY, epsilon=best)
         assert plain is not None and base is not None  # measured as the other figures are
         found = (
-            f"**{epsilon_text(best, figures)}**: {_names_at(figures, best)}. The cost: {perplexity_name(figures)} "
+            f"**{epsilon_text(best, figures)}**: {names_at(figures, best)}. The cost: {perplexity_name(figures)} "
             f"**{wording.perplexity_text(cost.value)}** instead of {wording.perplexity_text(plain.value)} without "
             f"privacy (the public model, trained on no note: {wording.perplexity_text(base.value)})."
             f"{without_noise(figures, best)}{limits_nothing(figures, best)}"
@@ -351,11 +341,6 @@ def _bin(value: float, bins: tuple[tuple[str, float], ...]) -> str:
 
 def _pair(figures: Figures) -> dict[str, str]:
     return {"left": figures.plain.id, "right": figures.private.id}
-
-
-def _below(value: Value, control: Value) -> bool:
-    """Whether a figure is clearly below its control: their intervals do not overlap."""
-    return value.high < control.low
 
 
 def _defence(figures: Figures, epsilon: float) -> str:
