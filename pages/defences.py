@@ -8,6 +8,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.evaluation.defences.side_by_side import Defence, lineup, settings
 from core.evaluation.sweep.sweeps import Sweep, sweeps_of
+from core.evaluation.wording import perplexity_name
 from pages.parts.access import viewer
 from pages.parts.common import chart_style, guess, layout, shell
 from pages.parts.common.data_table import data_table
@@ -107,17 +108,21 @@ def choose_risk(known: dict[str, Drawn], knobs: DeltaGenerator) -> str:
     )
 
 
-def draw(defences: list[Defence], table: pd.DataFrame, knobs: DeltaGenerator) -> None:
-    """The chart of the chosen risk; sentences and figures of each defence in folds."""
-    known = risks(set(table["metric"]))
+def draw(guessed: str, defences: list[Defence], table: pd.DataFrame, knobs: DeltaGenerator) -> None:
+    """The answer and the chart for the chosen risk; sentences and figures of each defence in folds."""
+    known, kind = risks(set(table["metric"])), defences[0].spec.model.kind
+    useful = perplexity_name(kind)
     name = choose_risk(known, knobs)
     rows = table[table["metric"] == name]
-    if name != "full_name_patients" and (other := sentences.lowest(rows, known[name])):
+    other = "" if name == sentences.NAMES else sentences.lowest(rows, known[name])
+    if other:  # one sentence alone: with both, the chart's axes are below the window's end
         st.markdown(other)
+    else:
+        guess.show_answer(guessed, sentences.answer(table, kind))
     chart_style.show(
-        risk_and_cost(rows[rows["seeds"] > 0], known[name]),
+        risk_and_cost(rows[rows["seeds"] > 0], known[name], kind),
         key="defences-chart",
-        alt=f"{known[name].label} and perplexity under each defence, with 95\u00a0% intervals and controls",
+        alt=f"{known[name].label} and {useful} under each defence, with 95\u00a0% intervals and controls",
     )
     train_missing(defences, table)
     with st.expander("Each defence, and what it measured"):
@@ -125,7 +130,7 @@ def draw(defences: list[Defence], table: pd.DataFrame, knobs: DeltaGenerator) ->
             st.markdown(f"**{defence.name}.** {defence.sentence} {sentences.found(row, name)}")
     with st.expander("This risk as a table"):
         st.dataframe(
-            sentences.shown(rows, known[name]),
+            sentences.shown(rows, known[name], kind),
             hide_index=True,
             alt="Each defence with its risk, its control and its cost",
         )
@@ -149,8 +154,7 @@ if found:
         guessed = guess.first(sentences.QUESTION, sentences.ANSWERS, key="defences")
     if guessed is not None:
         with place:
-            guess.show_answer(guessed, sentences.answer(table))
-            draw(defences, table, knobs)
+            draw(guessed, defences, table, knobs)
             if searched:
                 st.caption(searched)
         caption_public_noise({one.name: run for one in defences for run in one.runs(runs)})

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pandas as pd
 import plotly.graph_objects as go
 
-from core.evaluation.wording import perplexity_text
+from core.evaluation.wording import perplexity_name, perplexity_text
 from pages.parts.common import chart_style
 from pages.parts.tradeoff.drawn import Drawn
 
@@ -24,15 +24,16 @@ RISKS = ["value", "low", "high", "control", "control_low", "control_high", "base
 PANELS = ((0.0, 0.56), (0.64, 1.0))  # parts of the width: what leaks, what it costs
 
 
-def risk_and_cost(rows: pd.DataFrame, risk: Drawn) -> go.Figure:
+def risk_and_cost(rows: pd.DataFrame, risk: Drawn, kind: str) -> go.Figure:
     """The chart of one risk.
 
     Args:
         rows: The trained rows of `core.evaluation.defences.side_by_side.measured` for the risk, in the order to draw.
         risk: The risk.
+        kind: The kind of model, which says what its perplexity is called.
     """
     figure = go.Figure()
-    number = risk.figure.number.text
+    number, useful = risk.figure.number.text, perplexity_name(kind)
     place = pd.Series(range(len(rows), 0, -1), index=rows.index, dtype=float)
     bare = rows["defence"] == "nothing"
     for name, colour, symbol, part in (
@@ -43,7 +44,7 @@ def risk_and_cost(rows: pd.DataFrame, risk: Drawn) -> go.Figure:
             continue
         style = {"name": name, "mode": "markers", "marker": {"size": 13, "color": colour, "symbol": symbol}}
         figure.add_scatter(**style, **_dots(part, place, ("value", "low", "high"), number, "95 % interval"))
-        cost = _dots(part, place, ("perplexity", "perplexity_low", "perplexity_high"), perplexity_text, "perplexity")
+        cost = _dots(part, place, ("perplexity", "perplexity_low", "perplexity_high"), perplexity_text, useful)
         figure.add_scatter(**style, **cost, xaxis="x2", showlegend=False)
     known = rows[rows["control"].notna()]
     if len(known):
@@ -60,7 +61,7 @@ def risk_and_cost(rows: pd.DataFrame, risk: Drawn) -> go.Figure:
     _public(figure, rows, number)
     if risk.floor:
         chart_style.level(figure, "coin toss: 0.5", x=0.5)
-    _frame(figure, rows, risk)
+    _frame(figure, rows, risk, useful)
     return figure
 
 
@@ -97,7 +98,7 @@ def _public(figure: go.Figure, rows: pd.DataFrame, number: Callable[[float], str
         )
 
 
-def _frame(figure: go.Figure, rows: pd.DataFrame, risk: Drawn) -> None:
+def _frame(figure: go.Figure, rows: pd.DataFrame, risk: Drawn, useful: str) -> None:
     names = [*rows["name"], PUBLIC]
     figure.update_layout(
         yaxis={
@@ -120,7 +121,7 @@ def _frame(figure: go.Figure, rows: pd.DataFrame, risk: Drawn) -> None:
             "domain": PANELS[1],
             "anchor": "y",
             "type": "log",
-            "title": "perplexity<br>← more useful",
+            "title": f"{useful.replace('-', '-<br>')}<br>← more useful",
             **_perplexities(rows),
         },
         height=130 + ROW * len(names),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 import streamlit as st
 
 from core.evaluation import wording
+from core.evaluation.defences.filter_evasion import USUAL
 from core.pipeline.full_audit import SUMMARY
 from core.runs.run import Run
 from pages.parts.common.data_table import data_table
@@ -20,6 +23,7 @@ HEADINGS = {
     "shapes": "PHI shapes only",
     "known values": "Known values only",
 }
+ONE_RUN = "This table is of one run. The chart above shows means over seeds, so its figures can differ a little."
 NOBODY = (
     "Not measured: no direct identifier of the patients that this model was trained on is known, so none could be "
     "searched for."
@@ -44,9 +48,26 @@ def show(run: Run) -> None:
         st.info("Not measured for this model yet. The full audit measures it.", icon=":material/alt_route:")
         battery.offer({run_picker.label(run): run})
         return
+    found = with_public(found, run_picker.metrics(run))
     st.dataframe(pivoted(found), hide_index=True, alt="Leaks that pass each filter, by way of asking")
-    st.caption(caption(found, stored.table("filter_alarms")))
+    st.caption(f"{ONE_RUN} {caption(found, stored.table('filter_alarms'))}")
     data_table(found, name="walk-around", label="All wordings, filters and controls")
+
+
+def with_public(found: pd.DataFrame, metrics: pd.DataFrame) -> pd.DataFrame:
+    """The table with the public model's figure for the usual prompts, which the quick audit measured and this did not.
+
+    It is added only if the quick audit counted the same as this table: then its figure of the run itself is the same.
+    """
+    counted = metrics[metrics["metric"] == "attempts_with_leak"].set_index("arm")
+    usual = found[(found["wording"] == USUAL) & (found["filter"] == UNFILTERED)].set_index("arm")
+    if not {"run", "base"} <= set(counted.index) or "run" not in usual.index or "base" in usual.index:
+        return found
+    if not math.isclose(counted.loc["run", "value"], usual.loc["run", "value"]):
+        return found
+    row = {"wording": USUAL, "filter": UNFILTERED, "arm": "base"}
+    row |= counted.loc["base", ["value", "low", "high", "n"]].to_dict()
+    return pd.concat([found, pd.DataFrame([row]).astype(found.dtypes[list(row)])], ignore_index=True)
 
 
 def pivoted(found: pd.DataFrame) -> pd.DataFrame:
@@ -60,7 +81,7 @@ def pivoted(found: pd.DataFrame) -> pd.DataFrame:
                 "No filter": cells[way, UNFILTERED, "run"],
                 "Control: held out": cells.get((way, UNFILTERED, "heldout"), "not measured"),
                 **{heading: cells[way, name, "run"] for name, heading in headings.items()},
-                "Control: public model": cells.get((way, UNFILTERED, "base"), ""),
+                "Control: public model": cells.get((way, UNFILTERED, "base"), "not measured"),
             }
             for way in dict.fromkeys(found["wording"])
         ]
@@ -85,11 +106,11 @@ def caption(found: pd.DataFrame, alarms: pd.DataFrame) -> str:
     worst = run.loc["both, answer alone", "value"].idxmax()
     through, before = run.loc[("both, answer alone", worst), "value"], run.loc[(UNFILTERED, worst), "value"]
     tight = run.loc["both", "value"].max()
-    least = f"at most {wording.percent(tight)} for any way" if tight else "nothing for any way"
+    least = f"at most {wording.percent(tight)} through for any way" if tight else "nothing through for any way"
     sentences = (
-        f"A filter that reads only the answer lets {wording.percent(through)} of the attempts by “{worst}” through "
-        f"({wording.percent(before)} without a filter). One that also reads the prompt lets through {least} of asking "
-        "tried here. That does not prove that no other way works: these models are too small to follow most "
+        f"Both filters together, reading only the answer, let {wording.percent(through)} of the attempts by “{worst}” "
+        f"through ({wording.percent(before)} without a filter). The same two, reading the prompt as well, let {least} "
+        "of asking tried here. That does not prove that no other way works: these models are too small to follow most "
         "instructions, which larger ones do."
     )
     both = alarms[alarms["filter"] == "both"]

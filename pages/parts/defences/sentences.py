@@ -12,6 +12,7 @@ from core.evaluation.defences.side_by_side import FILTERED_RISKS
 from core.phi.detector.engine import SHAPES, Detector
 from pages.parts.tradeoff.drawn import Drawn
 
+NAMES = "full_name_patients"
 MISSING = "not trained yet"
 NO_TEXTS = "texts not stored"
 QUESTION = "Which of these keeps patients' names out of what the model writes, at the least cost in usefulness?"
@@ -54,8 +55,8 @@ def searched(detector: Detector) -> str:
     )
 
 
-def shown(rows: pd.DataFrame, risk: Drawn) -> pd.DataFrame:
-    """The table of one risk on screen: one row per defence, figures with their intervals as text."""
+def shown(rows: pd.DataFrame, risk: Drawn, kind: str) -> pd.DataFrame:
+    """The table of one risk on screen for this kind of model: a row per defence, figures with intervals as text."""
     number = wording.percent if risk.share else "{:.2f}".format
     return pd.DataFrame(
         {
@@ -68,7 +69,7 @@ def shown(rows: pd.DataFrame, risk: Drawn) -> pd.DataFrame:
             "Public model": [
                 _with_interval(row.base, row.base_low, row.base_high, number) for row in rows.itertuples()
             ],
-            "Perplexity": [
+            wording.perplexity_name(kind).capitalize(): [
                 _with_interval(row.perplexity, row.perplexity_low, row.perplexity_high, wording.perplexity_text)
                 for row in rows.itertuples()
             ],
@@ -130,14 +131,33 @@ def _past_the_filter(*figures: float) -> str:
     )
 
 
-def answer(rows: pd.DataFrame) -> str:
+def answer(rows: pd.DataFrame, kind: str) -> str:
     """The answer from the measured rows: the most useful defence whose names stay within their control.
 
+    If names stay within it without a defence too, that comes first: there is nothing that a defence is seen to add.
     The filter alone leaves the model as it is, so it is named second if anything else keeps names out.
     """
-    known = rows[(rows["metric"] == "full_name_patients") & (rows["seeds"] > 0) & (rows["defence"] != "nothing")]
+    every = rows[(rows["metric"] == NAMES) & (rows["seeds"] > 0)]
+    bare, known = every[every["defence"] == "nothing"], every[every["defence"] != "nothing"]
     if len(known) and known[["value", "control"]].isna().all().any():
         return "Not measured: no names of these patients are known to search for."
+    needless = bare[bare["low"] <= bare["control_high"]]
+    return f"{_needless(needless.iloc[0], kind)}{_best(known, kind)}" if len(needless) else _best(known, kind)
+
+
+def _needless(row: pd.Series, kind: str) -> str:
+    """That no defence can be seen to help with names, as the start of an answer."""
+    perplexity = wording.perplexity_text(row["perplexity"])
+    return (
+        f"Without a defence there is no clear excess of full names over the control either: "
+        f"{wording.percent(row['value'])} of patients ({wording.interval_text(row['low'], row['high'])}), held-out "
+        f"patients {wording.percent(row['control'])}, at {wording.perplexity_name(kind)} {perplexity}. For names, this "
+        "comparison does not show that a defence is worth its cost. "
+    )
+
+
+def _best(known: pd.DataFrame, kind: str) -> str:
+    """The most useful of these measured defences whose names stay within their control."""
     safe = known[known["low"] <= known["control_high"]].sort_values("perplexity", kind="stable")
     if safe.empty:
         return "None of those measured so far: each still writes more members' names than its control."
@@ -145,21 +165,22 @@ def answer(rows: pd.DataFrame) -> str:
     others, alone = safe[~filtered], safe[filtered]
     if others.empty:
         only = "Of the defences measured so far, only one has no clear excess of full names over its control"
-        return f"{only}: {_cost(alone.iloc[0])}. {_EVADED}"
+        return f"{only}: {_cost(alone.iloc[0], kind)}. {_EVADED}"
     best = others.iloc[0]
     sentence = (
         "Of the defences measured so far with no clear excess of full names over the control, the most useful is "
-        f"{_cost(best)}."
+        f"{_cost(best, kind)}."
     )
     if len(alone) and alone.iloc[0]["perplexity"] < best["perplexity"]:
-        sentence += f" A filter costs less usefulness: {_cost(alone.iloc[0])}. {_EVADED}"
+        sentence += f" A filter costs less usefulness: {_cost(alone.iloc[0], kind)}. {_EVADED}"
     return sentence
 
 
 def lowest(rows: pd.DataFrame, risk: Drawn) -> str:
-    """Which defence is lowest by another risk than names, beside no defence; empty if there is nothing to compare.
+    """Which defences are lowest by another risk than names, beside no defence; empty if there is nothing to compare.
 
-    A filter that does not change this risk is left out.
+    Those that share the lowest figure, as it is written, are all named. A filter that does not change this risk is left
+    out.
     """
     measured = rows[(rows["seeds"] > 0) & rows["value"].notna()]
     if rows["metric"].iloc[0] not in FILTERED_RISKS:
@@ -169,19 +190,39 @@ def lowest(rows: pd.DataFrame, risk: Drawn) -> str:
         return ""
     metric = str(rows["metric"].iloc[0])
     number, unit = registry.number_format(metric).text, " bits" if metric.startswith("exposure") else ""
-    best, none = (
-        f"{number(row['value'])}{unit} ({wording.interval_text(row['low'], row['high'], number)})"
-        for row in (others.loc[others["value"].idxmin()], bare.iloc[0])
+
+    def figure(row: pd.Series) -> str:
+        return f"{number(row['value'])}{unit} ({wording.interval_text(row['low'], row['high'], number)})"
+
+    tied = others["value"].map(number) == number(others["value"].min())
+    best, rest = others[tied], others[~tied].sort_values("value", kind="stable")
+    without = f"without a defence {figure(bare.iloc[0])}."
+    overlap = _overlap(best, rest.iloc[0], figure) if len(rest) else ""
+    if len(best) == 1:
+        return f"By {risk.label}, **{best['name'].iloc[0]}** is lowest: {figure(best.iloc[0])}; {without}{overlap}"
+    *most, last = (f"**{name}**" for name in best["name"])
+    widest = best.loc[(best["high"] - best["low"]).idxmax()]
+    return (
+        f"By {risk.label}, {', '.join(most)} and {last} are lowest, {'both' if len(best) == 2 else 'all'} "
+        f"{number(widest['value'])}{unit} (widest {wording.interval_text(widest['low'], widest['high'], number)}); "
+        f"{without}{overlap}"
     )
-    name = others.loc[others["value"].idxmin(), "name"]
-    return f"That was by full names. By {risk.label}, **{name}** is lowest: {best}; without a defence {none}."
+
+
+def _overlap(best: pd.DataFrame, following: pd.Series, figure: Callable[[pd.Series], str]) -> str:
+    """That the interval of the lowest reaches that of the next, with a space before it; empty if it does not."""
+    reach = best[best["high"] >= following["low"]]
+    if reach.empty:
+        return ""
+    whose = "Its interval overlaps" if len(best) == 1 else "Their intervals overlap"
+    return f" {whose} that of the next, **{following['name']}**: {figure(following)}."
 
 
 _EVADED = "But the model behind it is unchanged, and a filter that reads only the answer can be evaded."
 
 
-def _cost(row: pd.Series) -> str:
+def _cost(row: pd.Series, kind: str) -> str:
     """`**DP**, full names of 0 % of patients (95 % interval 0 % to 0.3 %) at perplexity 6.2`."""
-    perplexity = wording.perplexity_text(row["perplexity"])
+    perplexity = f"{wording.perplexity_name(kind)} {wording.perplexity_text(row['perplexity'])}"
     share = f"{wording.percent(row['value'])} of patients ({wording.interval_text(row['low'], row['high'])})"
-    return f"**{row['name']}**, full names of {share} at perplexity {perplexity}"
+    return f"**{row['name']}**, full names of {share} at {perplexity}"

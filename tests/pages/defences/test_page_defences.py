@@ -86,7 +86,7 @@ def test_every_risk_can_be_drawn(data, risk):
 def test_each_point_stands_in_the_row_of_its_name_where_the_table_says(data):
     table = measured(lineup(settings(sweeps_of(data.runs()))[0]), data)
     rows = table[(table["metric"] == "full_name_patients") & (table["seeds"] > 0)]
-    figure = risk_and_cost(rows, risks({"full_name_patients"})["full_name_patients"])
+    figure = risk_and_cost(rows, risks({"full_name_patients"})["full_name_patients"], "gpt2")
     axis = figure.layout.yaxis
     row_of = {
         text.replace("<br>", " ").replace("\u00a0", " "): row
@@ -123,10 +123,10 @@ def test_the_answer_is_the_most_useful_of_those_within_their_control(data):
     best = table[names & (table["defence"] == "dp-note")].iloc[0]
     interval = interval_text(best["low"], best["high"])
     assert f"**DP per note, ε = 8**, full names of {percent(best['value'])} of patients ({interval}) at" in (
-        sentences.answer(table)
+        sentences.answer(table, "gpt2")
     )
     table.loc[names, "low"] = 0.2
-    assert sentences.answer(table).startswith("None")
+    assert sentences.answer(table, "gpt2").startswith("None")
 
 
 def test_another_risk_than_names_has_its_own_answer(data):
@@ -137,9 +137,7 @@ def test_another_risk_than_names_has_its_own_answer(data):
     rows.loc[rows["defence"] == "dp-note", ["value", "low", "high"]] = (0.4, 0.35, 0.45)
     rows.loc[rows["defence"].str.endswith("filter"), "value"] = 0.1
     told = sentences.lowest(rows, known["auc_loss"])
-    assert "That was by full names." in told and "**DP per note, ε = 8** is lowest: 0.40" in told, (
-        "no filter changes it"
-    )
+    assert "**DP per note, ε = 8** is lowest: 0.40" in told, "no filter changes it"
     bare = rows[rows["defence"] == "nothing"].iloc[0]
     assert f"without a defence {bare['value']:.2f}" in told
     assert sentences.lowest(rows[rows["defence"] != "dp-note"].head(1), known["auc_loss"]) == ""
@@ -156,9 +154,9 @@ def test_names_that_nobody_could_look_for_are_not_measured():
     row = {"metric": "full_name_patients", "defence": "dp-note", "name": "DP", "seeds": 1, "perplexity": 2.0}
     row["training_seconds"] = 60.0
     row |= dict.fromkeys(("value", "low", "high", "control", "control_low", "control_high"), math.nan)
-    assert sentences.answer(pd.DataFrame([row])).startswith("Not measured")
+    assert sentences.answer(pd.DataFrame([row]), "gpt2").startswith("Not measured")
     assert sentences.found(pd.Series(row), "full_name_patients").startswith("Not measured")
-    assert "None of those measured" in sentences.answer(pd.DataFrame([row | {"seeds": 0}]))
+    assert "None of those measured" in sentences.answer(pd.DataFrame([row | {"seeds": 0}]), "gpt2")
     assert sentences.found(pd.Series(row | {"seeds": 0}), "full_name_patients") == "*texts not stored.*"
     untrained = row | {"seeds": 0, "training_seconds": math.nan}
     assert sentences.found(pd.Series(untrained), "full_name_patients") == "*not trained yet.*"
@@ -206,9 +204,82 @@ def test_the_filter_table_has_a_row_a_wording_and_its_words_tell_the_worst():
     shown = filter_view.pivoted(found).set_index("Way of asking")
     assert shown.loc["two answers", "No filter"] == "50\u00a0% (25 to 100)"
     assert shown.loc["two answers", "Both, answer only"].startswith("30\u00a0%")
-    assert shown.loc["two answers", "Control: public model"] == "" and shown.loc["two answers", "Both"].startswith(
-        "0\u00a0%"
-    )
+    assert shown.loc["two answers", "Control: public model"] == "not measured" and shown.loc[
+        "two answers", "Both"
+    ].startswith("0\u00a0%")
     told = filter_view.caption(found, alarms)
-    assert "30\u00a0% of the attempts by “two answers” through (50\u00a0% without a filter)" in told
+    assert told.startswith(
+        "Both filters together, reading only the answer, let 30\u00a0% of the attempts by “two answers”"
+    )
+    assert "through (50\u00a0% without a filter). The same two, reading the prompt as well, let nothing through" in told
     assert "10\u00a0% of 500 pieces" in told
+
+
+def test_the_public_models_figure_for_the_usual_prompts_is_the_quick_audits_if_both_counted_the_same():
+    row = ("the 14 prompts", "no filter", "run", 0.45, 0.43, 0.48, 1400)
+    found = pd.DataFrame([row], columns=["wording", "filter", "arm", "value", "low", "high", "n"])
+    counted = [("attempts_with_leak", "run", 0.45, 0.43, 0.48, 1400), ("attempts_with_leak", "base", 0, 0, 0.003, 1400)]
+    metrics = pd.DataFrame(counted, columns=["metric", "arm", "value", "low", "high", "n"])
+    added = filter_view.pivoted(filter_view.with_public(found, metrics)).iloc[0]
+    assert added["Control: public model"] == "0\u00a0% (0 to 0.30)" and added["No filter"] == "45\u00a0% (43 to 48)"
+    metrics.loc[0, "value"] = 0.44
+    assert filter_view.with_public(found, metrics) is found, "another count: its public figure says nothing here"
+
+
+ROWS = ["defence", "name", "value", "low", "high", "control", "control_low", "control_high", "perplexity"]
+
+
+def compared(*rows: tuple, metric: str) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=ROWS).assign(metric=metric, seeds=3, training_seconds=60.0)
+
+
+def test_a_risk_at_which_defences_tie_names_all_of_them_and_says_that_intervals_overlap():
+    """By hand: three defences at 0 %, the next at 2 % from 0.5 %; the upper end of the second, 0.7 %, reaches it."""
+    found = compared(
+        ("nothing", "No defence", 0.44, 0.4, 0.48, 0.01, 0.0, 0.02, 3.0),
+        ("filter", "Output filter", 0.02, 0.005, 0.04, 0.01, 0.0, 0.02, 3.0),
+        ("dp-note", "DP", 0.0, 0.0, 0.003, 0.01, 0.0, 0.02, 8.0),
+        ("scrub-filter", "Scrubbing + filter", 0.0, 0.0, 0.007, 0.01, 0.0, 0.02, 5.0),
+        ("dp-filter", "DP + filter", 0.0, 0.0, 0.002, 0.01, 0.0, 0.02, 8.0),
+        metric="direct_patients",
+    )
+    risk = SimpleNamespace(label="any identifier")
+    told = sentences.lowest(found, risk)
+    assert told.startswith(
+        "By any identifier, **DP**, **Scrubbing + filter** and **DP + filter** are lowest, all 0\u00a0%"
+    )
+    assert "(widest 95\u00a0% interval 0\u00a0% to 0.70\u00a0%); without a defence 44\u00a0%" in told
+    assert told.endswith("Their intervals overlap that of the next, **Output filter**: " + told.split("**: ")[-1])
+    apart = found[found["defence"] != "scrub-filter"]
+    assert "**DP** and **DP + filter** are lowest, both 0\u00a0%" in sentences.lowest(apart, risk)
+    assert "overlap" not in sentences.lowest(apart, risk)
+
+
+def test_where_nothing_leaks_without_a_defence_the_answer_says_so_first_and_names_pseudo_perplexity():
+    """DistilBERT's figures: 0.06 % of members against at most 0.74 % of the control without any defence."""
+    found = compared(
+        ("nothing", "No defence", 0.0006, 0.0, 0.0042, 0.0, 0.0, 0.0074, 4.0),
+        ("dp-note", "DP", 0.0, 0.0, 0.003, 0.0, 0.0, 0.0074, 7.87),
+        metric="full_name_patients",
+    )
+    told = sentences.answer(found, "distilbert")
+    assert told.startswith(
+        "Without a defence there is no clear excess of full names over the control either: 0.06\u00a0%"
+    )
+    assert "at pseudo-perplexity 4.00. For names, this comparison does not show" in told
+    assert "**DP**, full names of 0\u00a0% of patients" in told and told.endswith("at pseudo-perplexity 7.87.")
+    found.loc[0, ["value", "low", "high"]] = (0.3, 0.25, 0.35)
+    assert sentences.answer(found, "gpt2").startswith("Of the defences measured so far with no clear excess")
+    drawn = risk_and_cost(
+        found.assign(base=math.nan, base_perplexity=math.nan, perplexity_low=3.0, perplexity_high=9.0),
+        risks({"full_name_patients"})["full_name_patients"],
+        "distilbert",
+    )
+    assert drawn.layout.xaxis2.title.text.startswith("pseudo-<br>perplexity")
+
+
+def test_only_the_sentence_of_the_chosen_risk_stands_above_the_chart(data):
+    by_name, by_auc = (said(opened(risk=risk)) for risk in ("full names", "AUC of the loss attack"))
+    answer = ":material/lightbulb:"
+    assert answer in by_name and "By AUC of the loss attack" not in by_name
+    assert answer not in by_auc and "By AUC of the loss attack" in by_auc
