@@ -42,7 +42,7 @@ def pick_patient(run: Run) -> str | None:
     )
     texts = known.get(chosen, 0)
     if chosen and texts:
-        st.caption(f"{texts:,} texts of the audit hold a detail of theirs.")
+        st.caption(sentences.texts_about(texts))
     if not chosen or not data.is_member(run, chosen):
         st.info(f"No patient “{literal(chosen or '')}” is in this model's training data. Choose one from the list.")
         return None

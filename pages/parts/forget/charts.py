@@ -18,6 +18,7 @@ from pages.parts.forget.sentences import deviations
 COLOURS = {ORIGINAL: chart_style.RISK, RETRAINED: chart_style.OKABE_ITO["green"], PRIVATE: chart_style.PRIVATE}
 MEANING = {ORIGINAL: "as trained", RETRAINED: "never read", PRIVATE: "with privacy"}
 OTHER = chart_style.OKABE_ITO["orange"]
+ROW, AXIS = 58, 28  # pixels for a label of two lines; letters of an axis title that a phone has room for
 MARGIN = {"t": 10, "b": 10, "l": 10, "r": 10}
 
 
@@ -76,11 +77,13 @@ def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[s
         chart_style.level(figure, "as if never read", x=deviations(rows.loc[RETRAINED]))
     figure.update_layout(
         margin=MARGIN,
-        height=100 + 48 * len(arms),
+        height=100 + ROW * len(arms),
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         dragmode=False,
     )
-    figure.update_xaxes(title="standard deviations above the average grey point", zeroline=False)
+    figure.update_xaxes(
+        title=chart_style.wrapped("standard deviations above the average grey point", AXIS), zeroline=False
+    )
     figure.update_yaxes(
         tickvals=list(range(len(arms))),
         ticktext=[
@@ -108,7 +111,9 @@ def told_apart(told: dict[str, Any], named: dict[str, str]) -> go.Figure:
     )
     chart_style.level(figure, "forgotten: a third", x=1 / 3)
     figure.update_layout(
-        margin=MARGIN, height=110 + 40 * len(rows), legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
+        margin=MARGIN, height=130 + 40 * len(rows), legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
     )
-    figure.update_xaxes(title="patients for whom it is the odd one out", tickformat="~%", range=[-0.02, 1.04])
+    figure.update_xaxes(
+        title=chart_style.wrapped("patients for whom it is the odd one out", AXIS), tickformat="~%", range=[-0.02, 1.04]
+    )
     return figure

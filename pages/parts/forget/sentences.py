@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from core.evaluation.wording import percent, perplexity_name, perplexity_text, signed
+from core.attacks.forgetting import NEVER_SEEN
+from core.evaluation.wording import NBSP, percent, perplexity_name, perplexity_text, signed
 from core.pipeline.forgetting import APPROXIMATE, ORIGINAL, PRIVATE, PUBLIC, RETRAINED, Comparison
 from pages.parts.common.phi_text import literal
 from pages.parts.pickers import run_picker
@@ -12,7 +13,7 @@ from pages.parts.pickers import run_picker
 EASY = 0.75  # a place above which other patients' notes are said to help with these
 CLOSE = 0.5  # standard deviations: nearer than this to the retrained model counts as the same place
 
-HOW = """
+HOW = f"""
 **The place of the patient.** For each note, the mean log-probability of its tokens under the model, less that under the
 public model (the likelihood ratio of Mireshghallah et al. 2022). A patient's value is the mean over their notes. The
 place is the share of held-out patients, whom no model here has read, with a smaller value, ties ½; its interval is
@@ -31,7 +32,8 @@ is the one that would exist without their notes. **DP** is a private run on the 
 The table also has how many
 never-seen patients have a value in any text (people share values); that counts people, and not texts.
 
-**Perplexity** is that of held-out notes, with an interval over patients. `docs/methods/forgetting.md` has the formulas.
+**Perplexity** is that of the notes of the held-out patients in the picture, at most {NEVER_SEEN}, with an interval over
+patients. `docs/methods/forgetting.md` has the formulas.
 """
 
 
@@ -49,6 +51,12 @@ def names(found: Comparison) -> dict[str, str]:
     }
 
 
+def texts_about(count: int) -> str:
+    """In how many texts of the audit the patient is."""
+    texts = "1 text of the audit contains" if count == 1 else f"{count:,} texts of the audit contain"
+    return f"{texts} a detail of this patient."
+
+
 def headline(table: pd.DataFrame, patient: str, named: dict[str, str]) -> str:
     """Where the patient stands in each model, in a few sentences."""
     rows = table.set_index("arm")
@@ -61,7 +69,7 @@ def headline(table: pd.DataFrame, patient: str, named: dict[str, str]) -> str:
         f"**{percent(own['percentile'])}** of {int(own['never_seen'])} patients whom it has never seen."
     ]
     after = [
-        f"{named[arm]} **{percent(rows.loc[arm, 'percentile'])}** ({rows.loc[arm, 'seconds']:.0f} s)"
+        f"{named[arm]} **{percent(rows.loc[arm, 'percentile'])}** ({rows.loc[arm, 'seconds']:.0f}{NBSP}s)"
         for arm in APPROXIMATE
         if arm in rows.index
     ]
@@ -96,7 +104,8 @@ def verdict(table: pd.DataFrame, patient: str, named: dict[str, str]) -> str:
     ]
     easy = rows.loc[RETRAINED, "percentile"]
     known = (
-        f" Even that model, which never read them, gains more on their notes than on those of {percent(easy)}."
+        f" Even that model, which never read them, gains more on their notes than on those of {percent(easy)} "
+        "of patients never seen."
         if easy >= EASY
         else ""
     )

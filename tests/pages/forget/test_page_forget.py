@@ -218,3 +218,26 @@ def test_the_test_beside_retrained_models_is_told_in_counts_and_drawn_with_its_c
     figure = charts.told_apart(TOLD, NAMED)
     assert list(figure.data[0].x) == [0.75, 1.0] and list(figure.data[0].y) == ["gradient ascent", "as trained"]
     assert figure.layout.shapes[0].x0 == pytest.approx(1 / 3)
+
+
+def test_a_patient_whom_others_resemble_is_compared_with_patients_never_seen():
+    """A retrained model that has not read them still places them above EASY: the share is of patients never seen."""
+    found = table(original=3.0, ascent=1.0, retrained=1.0)
+    found["percentile"] = 0.93
+    assert sentences.verdict(found, "P1", NAMED).endswith("on those of 93\u00a0% of patients never seen.")
+    assert "gradient ascent **93\u00a0%** (3\u00a0s)" in sentences.headline(found, "P1", NAMED)
+
+
+def test_texts_are_counted_in_one_or_several():
+    assert sentences.texts_about(1) == "1 text of the audit contains a detail of this patient."
+    assert sentences.texts_about(1_600) == "1,600 texts of the audit contain a detail of this patient."
+
+
+def test_axis_titles_are_in_lines_that_a_phone_shows_whole():
+    picture = charts.places(
+        pd.DataFrame(columns=["arm", "patient_id", "forgotten", "gain"]), table(public=0.0), "P1", {}
+    )
+    for figure in (picture, charts.told_apart(TOLD, NAMED)):
+        lines = figure.layout.xaxis.title.text.split("<br>")
+        assert len(lines) == 2 and all(len(line) <= 30 for line in lines)
+    assert "at most 150" in sentences.HOW
