@@ -98,8 +98,8 @@ def _ranking(look: Look, probe: str, row: str, question: str, how: str) -> Card:
         row=row,
         probe=probe,
         question=question,
-        answer=f"{how} it ranks a disease the patient has above one they do not have in {hundred(own)} cases; "
-        f"{members(own.n)}.",
+        answer=f"{how} it ranks a disease the patient has above one they do not have in {hundred(own, 'cases')}, "
+        f"for {members(own.n)}.",
         controls=f"With another patient's name: {hundred(other)}. Without any name: {hundred(alone)}. By frequency "
         f"alone: {hundred(frequency)}. Held-out patients, by name: {hundred(unseen)}. Tossing a coin: 50.",
         verdict=judged(link),
@@ -131,7 +131,7 @@ def _per_condition(look: Look) -> Card:
         probe=PER_CONDITION,
         question="Can a model's vector of a name tell who has one particular disease?",
         answer=f"With one network for each of {own.n} diseases, a patient who has the disease scores above one who "
-        f"does not in {hundred(own)} cases; for diseases of 2 to 5 members: {hundred(rare)}.",
+        f"does not in {hundred(own, 'cases')}; for diseases of 2 to 5 members: {hundred(rare)}.",
         controls=f"Held-out patients: {hundred(unseen)}. Tossing a coin: 50.",
         verdict=verdict,
         conclusion={
@@ -172,8 +172,8 @@ def _seen(look: Look) -> Card:
         row="L5",
         probe=NAME_SEEN,
         question="Does a name's vector show whether the model has read that name?",
-        answer=f"Given a member and a held-out patient, the regression picks the member in {hundred(own)} cases; "
-        f"{own.n} names that it was not fitted on.",
+        answer=f"Given a member and a held-out patient, the regression picks the member in {hundred(own, 'cases')}, "
+        f"for {own.n} names that it was not fitted on.",
         controls=f"From vectors of the public model, which read none of them: {hundred(public)}. Tossing a coin: 50.",
         verdict=judged(own, 0.5),
         conclusion={
@@ -203,7 +203,7 @@ def _half(look: Look) -> Card:
         probe=HALF_NAME,
         question="Does half of a name reveal the rest?",
         answer=f"After the first name, a member's last name is more likely than a held-out patient's in "
-        f"{hundred(last)} pairs.{back}",
+        f"{hundred(last, 'pairs')}.{back}",
         controls=f"Under the public model, last names: {hundred(public)}. Tossing a coin: 50.",
         verdict=verdict,
         conclusion={

@@ -46,17 +46,20 @@ class Look:
         return self._rows.get((probe, measure, method, model, split, bin), Found(math.nan, math.nan, math.nan, 0))
 
 
-def hundred(found: Found) -> str:
-    """`80 of 100 (95 % interval 74 to 85)`: a share as cases of a hundred."""
+def hundred(found: Found, what: str = "") -> str:
+    """`80.0 of 100 cases (95 % interval 74.1 to 85.0)`: a share as cases of a hundred, called `what`.
+
+    With a decimal, like `points`, so that a difference is seen to be that of the two figures beside it.
+    """
     if not found.there:
         return "not measured"
-    return f"{_plain(100 * found.value, '.0f')} of 100 ({_between(found, 100, '.0f')})"
+    return f"{_plain(100 * found.value, '.1f')} of 100{what and f' {what}'} ({_between(found, 100, '.1f')})"
 
 
 def points(found: Found) -> str:
-    """`+16 of 100 (95 % interval +11 to +22)`: a difference of shares."""
+    """`+16.2 of 100 (95 % interval +11.0 to +22.4)`: a difference of shares."""
     return (
-        f"{_plain(100 * found.value, '+.0f')} of 100 ({_between(found, 100, '+.0f')})"
+        f"{_plain(100 * found.value, '+.1f')} of 100 ({_between(found, 100, '+.1f')})"
         if found.there
         else "not measured"
     )

@@ -14,7 +14,7 @@ from core.evaluation.probes.cards import cards
 from core.evaluation.probes.figures import figures
 from core.evaluation.probes.interval_estimator import IntervalEstimator
 from core.evaluation.probes.tables import COLUMNS
-from core.evaluation.probes.verdicts import Found, above, judged
+from core.evaluation.probes.verdicts import Found, above, hundred, judged, points
 from core.evaluation.probes.verdicts import Found as Words
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.boundary_intervals import auc_interval
@@ -336,6 +336,14 @@ def test_verdicts():
     assert judged(Words(math.nan, math.nan, math.nan, 0)) == "cannot tell"
     assert above(Words(0.5, 0.4, 0.6, 9), Words(0.2, 0.1, 0.3, 9)) == "leak"
     assert above(Words(0.5, 0.2, 0.6, 9), Words(0.2, 0.1, 0.3, 9)) == "no sign"
+
+
+def test_a_difference_is_written_as_finely_as_the_figures_it_is_of():
+    """Without a decimal, these figures were 80, 92 and −11."""
+    own, other, link = Found(0.803, 0.78, 0.86, 44), Found(0.917, 0.9, 0.93, 44), Found(-0.114, -0.15, -0.07, 44)
+    assert hundred(own, "cases") == "80.3 of 100 cases (95\u00a0% interval 78.0 to 86.0)"
+    assert hundred(other).startswith("91.7 of 100 (") and points(link).startswith("−11.4 of 100 (")
+    assert hundred(Found(math.nan, math.nan, math.nan, 0), "cases") == "not measured"
 
 
 def test_a_score_that_is_no_number_is_refused():
