@@ -272,9 +272,9 @@ class Ledger:
     ) -> Release:
         reason = in_one_line(reason)
         if not reason:
-            raise ValueError("a release needs a reason: who gets it, and what for?")
+            raise ValueError("A release needs a reason: who gets it, and what for?")
         if len(reason) > MOST_LETTERS:
-            raise ValueError(f"the reason of a release has at most {MOST_LETTERS:,} characters, not {len(reason):,}")
+            raise ValueError(f"The reason of a release has at most {MOST_LETTERS:,} characters, not {len(reason):,}.")
         releases, newest, _ = self._whole()
         for earlier in releases:
             if (earlier.kind, earlier.name) == (kind, name) and (run is None or not trained_again(run, earlier)):

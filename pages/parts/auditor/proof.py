@@ -64,8 +64,8 @@ def chart(found: dict[str, list[bool]]) -> go.Figure:
             name=name,
             mode="lines",
             line={"color": colour, "width": 3, "dash": dash, "shape": "hv"},
-            customdata=[proved_text(bound) for bound in bounds],
-            hovertemplate="after %{x} guesses: ε ≥ %{customdata}<extra>" + name + "</extra>",
+            customdata=[(_guesses(count), proved_text(bound)) for count, bound in enumerate(bounds)],
+            hovertemplate="after %{customdata[0]}: ε ≥ %{customdata[1]}<extra>" + name + "</extra>",
         )
     figure.update_layout(
         margin={"t": 10, "b": 10, "l": 10, "r": 10},
@@ -76,6 +76,11 @@ def chart(found: dict[str, list[bool]]) -> go.Figure:
     figure.update_xaxes(title="guesses", rangemode="tozero")
     figure.update_yaxes(title="proved: ε at least", rangemode="tozero")
     return figure
+
+
+def _guesses(count: int) -> str:
+    """`1 guess`, `12 guesses`."""
+    return f"{count} guess{'' if count == 1 else 'es'}"
 
 
 def proves_something(found: dict[str, list[bool]]) -> bool:

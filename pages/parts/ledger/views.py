@@ -59,36 +59,40 @@ def show(corpus: CorpusSpec, runs: Sequence[Run]) -> None:
     except LedgerBroken as error:
         st.error(f"{error} Until then no total can be computed.", icon=":material/error:")
         return
-    if not releases:
-        st.info("No release recorded yet.", icon=":material/receipt_long:")
-        delta, budget = DELTA, BUDGET
+    delta, budget = _limits()
+    if releases:
+        _released(corpus, releases, delta, budget)
     else:
-        delta, budget = _released(corpus, releases)
+        st.info("No release recorded yet.", icon=":material/receipt_long:")
     release_view.show(ledger, runs, {run.id for run in runs if is_entered(run, releases)}, delta=delta, budget=budget)
     choosing_view.show(runs)
     with st.expander("How is this computed?"):
         st.markdown(HOW)
 
 
-def _released(corpus: CorpusSpec, releases: Sequence) -> tuple[float, float]:
-    """Everything about the recorded releases. Returns the chosen δ and budget."""
+def _limits() -> tuple[float, float]:
+    """The chosen δ and budget: also before the first release, since its preview is compared with them."""
     left, right = st.columns(2)
     delta = left.number_input(
         "δ: allowance for outcomes beyond ε", 1e-12, 0.5, DELTA, format="%g", key="ledger_delta", **KEEP
     )
     budget = right.number_input("Budget: maximum total ε", 0.1, 1e4, BUDGET, key="budget", **KEEP)
+    return float(delta), float(budget)
+
+
+def _released(corpus: CorpusSpec, releases: Sequence, delta: float, budget: float) -> None:
+    """Everything about the recorded releases."""
     entries = tuple(release.model_dump_json() for release in releases)
-    found = totals(entries, float(delta))
+    found = totals(entries, delta)
     for unit, column in zip(UNITS, st.columns(2), strict=True):
         with column.container(border=True, height="stretch"):
-            _total(found, unit, float(budget))
+            _total(found, unit, budget)
     for reason in dict.fromkeys(reason for unit in UNITS for reason in found[unit].reasons):
         st.warning(reason, icon=":material/warning:")
-    _together(entries, corpus, float(delta))
+    _together(entries, corpus, delta)
     _table(releases)
-    _chart(entries, float(delta), float(budget))
-    _room(entries, releases, found, float(budget), float(delta))
-    return float(delta), float(budget)
+    _chart(entries, delta, budget)
+    _room(entries, releases, found, budget, delta)
 
 
 def _total(found: dict, unit: str, budget: float) -> None:

@@ -220,6 +220,7 @@ def test_the_chart_shows_the_bound_after_each_guess():
     line = proof.chart(found).data[0]
     assert list(line.x) == list(range(31)) and line.y[0] == 0
     assert line.y[1:] == pytest.approx(live_epsilon([True] * 30))
+    assert [one[0] for one in line.customdata[:3]] == ["0 guesses", "1 guess", "2 guesses"]
     assert "30 of 30** right, which proves **ε ≥ 1.83**" in proof.sentences(found)[0]
 
 

@@ -84,7 +84,7 @@ def test_a_release_is_shown_agreed_to_and_then_counts(workspace, smoke_specs):
     app = opened()
     assert any("No release recorded yet" in info.value for info in app.info)
     app = preview(app, run_id, "   ")
-    assert any("needs a reason" in error.value for error in app.error) and ledger.releases() == []
+    assert any("A release needs a reason" in error.value for error in app.error) and ledger.releases() == []
     app = preview(app, run_id, "for the class")
     note, patient = shown(app)
     assert note.startswith("- For one note, by what is released per note: nothing released → **ε = ")
@@ -150,6 +150,7 @@ def test_a_release_without_privacy_says_before_it_is_entered_that_the_totals_bec
     assert len(shown(app)) == 2 and all(line.endswith("**ε = ∞ (nothing is promised)**") for line in shown(app))
     assert any("was trained without privacy" in warning.value for warning in app.warning)
     assert any("exceeds the budget of 10" in warning.value for warning in app.warning)
+    assert app.number_input(key="budget").value == 10.0, "the box is there before the first release"
     assert Ledger.of(workspace, SMOKE).releases() == []
     assert set(totals(confirm(app)).values()) == {"ε = ∞"}
 
