@@ -259,6 +259,8 @@ def _next_steps(made: Report) -> None:
     for sentence in made.facts["recommendation"]["sentences"]:
         st.markdown(f":material/balance: {coded(parts_of_sentence(sentence))}")
     if not len(made.tables["recommendation"]):
-        shell.link("tradeoff", "Set limits and get a recommendation", icon=":material/balance:")
+        shell.link(
+            "tradeoff", "Set limits and get a recommendation", icon=":material/balance:", query={"view": "Which ε?"}
+        )
     for sentence in made.facts["promised"]["sentences"]:
         st.markdown(f":material/receipt_long: {literal(sentence, 2_000)}")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import date
 from functools import partial
 from types import SimpleNamespace
+from urllib.parse import parse_qs
 
 import pandas as pd
 import pytest
@@ -38,6 +39,8 @@ def test_the_verdict_stands_before_the_tables_and_the_link_keeps_the_choice(data
     assert len(facts) == 10 and "Attacks on the finished model prove" in facts["**Does an attack contradict ε?**"]
     assert "Attacks and controls" not in [expander.label for expander in app.expander], "the annex is behind a switch"
     app.toggle(key="report_annex").set_value(True).run()
+    door = next(one.proto for one in app.get("page_link") if one.proto.label.startswith("Set limits"))
+    assert parse_qs(door.query_string) == {"view": ["Which ε?"]}, "the view with the limits"
     text = said(app)
     label = next(table.value for table in app.table if "label" in table.value).set_index("")["label"]
     assert label["Unit of privacy"] == "one note" and label["ε at δ"].replace("\\", "").startswith("ε = 8 at δ")
