@@ -71,12 +71,15 @@ with knobs:
     st.header("Settings", anchor="settings")
     button = st.empty()  # above the fold: the settings below it start at the recipe's
     corpus = cohort()
-    spec = (
+    chosen = (
         choose_run(corpus.spec, notes=len(corpus.training_notes()), capped=len(corpus.training_notes(NOTE_CAP)))
         if corpus is not None and corpus.spec is not None
         else None
     )
+    spec = chosen if isinstance(chosen, RunSpec) else None
     with button.container():
+        if isinstance(chosen, str):
+            monitor.cannot_train(chosen)
         asked = spec is not None and monitor.train_button(spec)
 with coming:
     st.header("Before the next training" if live_first else "Before training")

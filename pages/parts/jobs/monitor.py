@@ -72,6 +72,14 @@ def train_button(spec: RunSpec) -> bool:
     )
 
 
+def cannot_train(why: str) -> None:
+    """The button Train, disabled, with the sentence that says which setting is invalid."""
+    st.button(
+        "Train", type="primary", icon=":material/model_training:", width="stretch", key="train", disabled=True, help=why
+    )
+    st.error(why, icon=":material/error:")
+
+
 def in_progress() -> None:
     """The message in place of the button while the run with these settings waits or runs."""
     st.info("This run is waiting or running. [Watch it](#live).", icon=":material/hourglass_empty:")

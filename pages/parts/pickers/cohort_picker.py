@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import streamlit as st
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from core.evaluation.wording import percent
 from core.spec import CORPUS_PRESETS, OPENING, CorpusSpec
@@ -19,6 +20,8 @@ PRESETS = {
     **{"classroom-audit": "audit of ε", "study": "study", "mimic-scale": "MIMIC scale", "smoke": "tiny"},
     **{"own": "custom", "brought": "my notes"},
 }
+LIMITS = {"le": "{:,g} at most", "ge": "{:,g} at least", "lt": "must be below {:,g}", "gt": "must be above {:,g}"}
+SYMBOLS = {"delta": "δ", "noise_multiplier": "σ", "target_epsilon": "ε"}  # as the page labels these settings
 LENGTHS = {"full": "full notes", "brief": "two sentences each"}
 COPIES = [8, 16, 64]
 VARIANTS = {
@@ -132,12 +135,16 @@ def _share(label: str, default: float, key: str, help: str | None = None) -> flo
 
 def sentence(error: ValidationError) -> str:
     """What a validation error says, in words: which setting, and what is wrong with it."""
-    parts = []
-    for item in error.errors():
-        where = " ".join(str(step).replace("_", " ") for step in item["loc"])
-        message = item["msg"].removeprefix("Value error, ")
-        parts.append(f"{where}: {message}" if where else message)
-    return ". ".join(parts) + "."
+    return " ".join(f"{_in_words(item)}." for item in error.errors())
+
+
+def _in_words(item: ErrorDetails) -> str:
+    """`Epochs: 1,000 at most`; where pydantic has a message in words, that message."""
+    where = " ".join(SYMBOLS.get(str(step), str(step).replace("_", " ")) for step in item["loc"])
+    limit = next((words.format(item["ctx"][key]) for key, words in LIMITS.items() if key in item.get("ctx", {})), None)
+    message = limit or item["msg"].removeprefix("Value error, ")
+    text = f"{where}: {message}" if where else message
+    return f"{text[0].upper()}{text[1:]}" if text[0].isascii() else text  # Δ is another quantity than δ
 
 
 def describe(spec: CorpusSpec) -> str:

@@ -41,6 +41,7 @@ KINDS = {
         shipped_folder(ModelSpec(kind=kind)) / "model.safetensors"
     ).exists()  # offer only models that can be trained here
 }
+MOST_EPOCHS = 1_000  # that `TrainingSpec` allows
 UNITS = {"note": "each note", "patient": "all of a patient's notes"}
 TIMES = {"short": "short, for a class", "full": "full recipe"}
 ACCOUNTANTS = {
@@ -50,8 +51,8 @@ ACCOUNTANTS = {
 }
 
 
-def choose_run(corpus: CorpusSpec, *, notes: int, capped: int) -> RunSpec | None:
-    """The settings of a run. None if a setting is invalid (a sentence says which).
+def choose_run(corpus: CorpusSpec, *, notes: int, capped: int) -> RunSpec | str:
+    """The settings of a run; a sentence if one of them is invalid.
 
     Args:
         corpus: The cohort.
@@ -77,10 +78,9 @@ def choose_run(corpus: CorpusSpec, *, notes: int, capped: int) -> RunSpec | None
             vocabulary=words,
         )
     except ValidationError as error:
-        st.error(sentence(error), icon=":material/error:")
+        return sentence(error)
     except ValueError as error:
-        st.error(f"{str(error)[0].upper()}{str(error)[1:]}.", icon=":material/error:")
-    return None
+        return f"{str(error)[0].upper()}{str(error)[1:]}."
 
 
 def _privacy(corpus: CorpusSpec) -> PrivacySpec:
@@ -196,8 +196,9 @@ def _training(
         mode += "_small"
     left, right = st.columns(2)
     often, size = default.epochs, default.batch_size
-    epochs = left.number_input("Epochs", value=often, step=1, key=f"epochs_{mode}_{often}", **KEEP)
-    batch = right.number_input("Batch size", value=size, step=32, key=f"batch_{mode}_{size}", **KEEP)
+    epochs = left.number_input("Epochs", 1, MOST_EPOCHS, often, step=1, key=f"epochs_{mode}_{often}", **KEEP)
+    most = max(notes, size)  # a larger batch than all notes cannot be drawn
+    batch = right.number_input("Batch size", 1, most, size, step=32, key=f"batch_{mode}_{size}", **KEEP)
     st.caption(
         "With more epochs, the model learns more but needs more noise for the same ε. With larger batches, the noise "
         "averages out but steps take longer."

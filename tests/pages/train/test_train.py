@@ -133,7 +133,7 @@ def test_right_guesses_can_be_limited_and_more_epochs_need_more_noise(data):
 def test_a_limit_below_blind_guessing_is_a_sentence(data, asked):
     app = opened(privacy="choose the risk", cohort="tiny")
     app.number_input(key="accused").set_value(7.0).run()
-    assert not app.exception and any("blind guessing" in error.value for error in app.error) and not asked
+    assert not app.exception and any("Blind guessing" in error.value for error in app.error) and not asked
 
 
 def test_training_submits_what_the_knobs_say(data, asked):
@@ -204,27 +204,6 @@ def test_a_class_starts_with_the_short_recipe_and_may_take_the_full_one(data, as
 def whole_key(app: AppTest, beginning: str) -> str:
     """The key of the number box; those of the recipe end with its usual value."""
     return next(box.key for box in app.number_input if box.key.startswith(beginning))
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "sentence"),
-    [
-        ("batch_private", 100_000, "larger than the cohort"),
-        ("batch_private", 0, "batch size"),
-        ("epochs_private", 0, "at least one epoch"),
-        ("epochs_private", -3, "epochs"),
-        ("delta", 1.5, "delta"),
-        ("rate_private", 0.0, "learning rate"),
-    ],
-)
-def test_bad_input_is_a_sentence_and_trains_nothing(data, asked, key, value, sentence):
-    app = opened(epsilon="2", **TINY)
-    app.number_input(key=whole_key(app, key)).set_value(value).run()
-    assert not app.exception
-    assert any(sentence in error.value for error in app.error), [error.value for error in app.error]
-    if app.button:
-        app.button(key="train").click().run()
-    assert not app.exception and asked == []
 
 
 def test_a_hospital_that_cannot_be_built_is_a_sentence(data):
