@@ -72,7 +72,8 @@ def recommend(found: pd.DataFrame, limits: Limits) -> Recommendation:
     chosen = table[(table["unit"] == unit) & (table["epsilon"] == epsilon)]
     run_id = _best_run(runs[(runs["unit"] == unit) & (runs["epsilon"] == epsilon)], wanted)
     smaller = [one for whom, one in passing if (unit, whom) == ("patient", "note") and one <= epsilon]
-    sentences = _sentences(chosen, run_id, min(smaller, default=None))
+    alone = table.loc[table["unit"] == unit, "epsilon"].nunique() == 1
+    sentences = _sentences(chosen, run_id, min(smaller, default=None), alone=alone)
     return Recommendation(limits, epsilon, run_id, table, runs, tuple(sentences), unit)
 
 
@@ -184,7 +185,7 @@ def fails_by_smaller(row: Mapping[Any, Any]) -> bool:
     return "met" in row and not row["met"] and row["high"] <= row["limit"]
 
 
-def _sentences(chosen: pd.DataFrame, run_id: str | None, by_note: float | None) -> list[str]:
+def _sentences(chosen: pd.DataFrame, run_id: str | None, by_note: float | None, *, alone: bool) -> list[str]:
     """What meets the limits, which attack measured it, and the run to take.
 
     Args:
@@ -192,6 +193,7 @@ def _sentences(chosen: pd.DataFrame, run_id: str | None, by_note: float | None) 
         run_id: the run to take, if there is one.
         by_note: a smaller or equal ε per note that also meets every limit, where the chosen one is per patient. A table
             of every ε shows both, so the reader must learn why the smaller number was not chosen.
+        alone: whether no other ε of this unit was measured, so that it is not the smallest of several.
     """
     told = "; ".join(_told(row) for row in chosen.itertuples())
     unit, epsilon = chosen[["unit", "epsilon"]].iloc[0]
@@ -200,14 +202,16 @@ def _sentences(chosen: pd.DataFrame, run_id: str | None, by_note: float | None) 
             f"Only training without privacy meets your limits: {told}. It promises nothing: the limits hold "
             "only against the attacks that were tried."
         ]
+    elif alone:
+        sentences = [f"The only ε per {unit} measured here, {setting_text(epsilon)}, meets your limits: {told}."]
     else:
         among = f" per {unit}" if by_note is not None else ""
         named = setting_text(epsilon) if among else epsilon_name(unit, epsilon)
         sentences = [f"The smallest ε{among} that meets your limits here is {named}: {told}."]
-    if by_note is not None:
+    if by_note is not None:  # named again, because `advise` puts sentences about the noise before this one
         sentences.append(
-            f"It protects all notes of a patient together, so it is preferred to ε = {epsilon_name('note', by_note)}, "
-            "which also meets your limits but protects only one note at a time."
+            f"ε = {epsilon_name(unit, epsilon)} protects all notes of a patient together, so it is preferred to "
+            f"ε = {epsilon_name('note', by_note)}, which also meets your limits but protects only one note at a time."
         )
     sentences += attack_sentences(chosen)
     if run_id is None:

@@ -102,8 +102,12 @@ def test_an_epsilon_per_patient_comes_before_one_per_note():
     both = pd.concat([note, patient], ignore_index=True)
     chosen = recommend(both, Limits({"auc_strongest": 0.6}, 0.2))
     assert (chosen.unit, chosen.epsilon, chosen.run_id) == ("patient", 8.0, "run-patient-8-0")
-    assert chosen.sentences[0].startswith("The smallest ε per patient that meets your limits here is 8: ")
+    assert chosen.sentences[0].startswith("The only ε per patient measured here, 8, meets your limits: ")
+    assert chosen.sentences[1].startswith("ε = 8 per patient protects all notes"), "after a sentence about the noise"
     assert "preferred to ε = 1 per note, which also meets your limits" in chosen.sentences[1], "the table shows both"
+    weaker = found(*[(20.0, *row[1:]) for row in useful], unit="patient")
+    of_two = recommend(pd.concat([both, weaker], ignore_index=True), Limits({"auc_strongest": 0.6}, 0.2))
+    assert of_two.sentences[0].startswith("The smallest ε per patient that meets your limits here is 8: ")
     assert list(chosen.table["unit"].drop_duplicates()) == ["patient", "note"], "two units share no row"
     larger = pd.concat([found(*[(10.0, *row[1:]) for row in useful]), patient], ignore_index=True)
     assert "preferred" not in " ".join(recommend(larger, Limits({"auc_strongest": 0.6}, 0.2)).sentences)
