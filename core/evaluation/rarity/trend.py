@@ -198,8 +198,19 @@ def headline(attack: str, one: Trend) -> str:
             "more."
         )
     if one.corrected >= ALPHA:
+        if one.tested > 1 and not one.slope.low <= 0 <= one.slope.high:
+            return _unclear(attack, one)
         return f"Under {in_words(attack)}, the data do not show whether rarer patients leak more or less."
     return f"Rarer patients leak {'more' if one.slope.value > 0 else 'less'} under {in_words(attack)}."
+
+
+def _unclear(attack: str, one: Trend) -> str:
+    """The answer where the attack's interval lies beside 0, but the p-value corrected over all attacks is too large."""
+    return (
+        f"Rarer patients look {'easier' if one.slope.value > 0 else 'harder'} to recognise by {in_words(attack)}, but "
+        f"not clearly: with {one.tested} attacks tested, chance alone shows as much in up to "
+        f"{math.ceil(100 * one.corrected - 1e-9):.0f} of 100 such cohorts."
+    )
 
 
 def figures_sentence(one: Trend) -> str:
@@ -216,17 +227,7 @@ def figures_sentence(one: Trend) -> str:
     return (
         f"From the most common to the rarest profiles the AUC changes by {signed(one.slope.value)} (95{NBSP}% interval "
         f"{signed(one.slope.low)} to {signed(one.slope.high)}{alone}; {over}{p_value_text(one.corrected)}). A change "
-        f"above 0 means that rarer patients leak more.{_why_no_claim(one)}"
-    )
-
-
-def _why_no_claim(one: Trend) -> str:
-    """Why an interval beside 0 is not enough, after a blank; empty where it is, or where it contains 0."""
-    if one.corrected < ALPHA or one.tested < 2 or one.slope.low <= 0 <= one.slope.high:
-        return ""
-    return (
-        f" If rarity had no effect, one of the {one.tested} attacks would show as much in up to "
-        f"{math.ceil(100 * one.corrected):.0f} of 100 such cohorts."
+        "above 0 means that rarer patients leak more."
     )
 
 

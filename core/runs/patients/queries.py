@@ -323,6 +323,15 @@ class PatientTables(DiseaseProfiles):
         found = self.ask(query, patients=str(self.patients), patient_id=patient_id)
         return None if found.empty else found.iloc[0].to_dict()
 
+    def ids_of(self, asked: str) -> list[str]:
+        """Ids of the patients with this id or this full name, upper and lower case alike; an id comes before names."""
+        query = """
+            SELECT patient_id, lower(patient_id) = lower($asked) AS by_id FROM read_parquet($patients)
+            WHERE by_id OR lower(full_name) = lower($asked) ORDER BY patient_id = $asked DESC, patient_id"""
+        found = self.ask(query, patients=str(self.patients), asked=asked)
+        by_id = found.loc[found["by_id"], "patient_id"].tolist()
+        return by_id[:1] or found["patient_id"].tolist()
+
     def notes_of(self, patient_id: str) -> pd.DataFrame:
         """The patient's notes, oldest first, with their PHI spans."""
         query = """

@@ -37,14 +37,19 @@ def card(choice: Choice, runs: Sequence[Run]) -> None:
         "Patient",
         key="patient",
         bind="query-params",
-        placeholder="click a row above, or type an ID",
+        placeholder="click a row above, or type an ID or a full name",
         max_chars=60,
         width=400,
     ).strip()
     if not asked:
         return
     with layout.fresh("card", (choice.run.id, choice.attack, asked)):
-        _card(choice, runs, asked)
+        found = data.tables(choice.run).ids_of(asked)
+        if len(found) > 1:
+            ids = ", ".join(map(literal, found))
+            st.info(f"{len(found)} patients have this name. Type an ID: {ids}.", icon=":material/group:")
+            return
+        _card(choice, runs, found[0] if found else asked)
 
 
 def _card(choice: Choice, runs: Sequence[Run], asked: str) -> None:
@@ -99,8 +104,8 @@ def _figures(choice: Choice, found: dict) -> None:
             "Rarer than",
             percent(1 - found["percentile_rarity"]) if coded else "–",
             border=True,
-            help="Share of patients whose disease profile is more common. ln p of this profile is "
-            f"{found['log_probability']:.1f}.",
+            help="Share of patients whose disease profile is more common (ties count half). ln p of this profile is "
+            f"{found['log_probability']:.1f}.".replace("-", "−"),
         )
         st.metric(
             "Score percentile",

@@ -12,8 +12,7 @@ to another model removes what that model predicts. But if that model predicts ra
 patients of the population does, ratios of rarer patients are higher, trained on or not (ρ +0.26 among held-out patients
 of the run at ε = 8, which leaks next to nothing), and rarer patients seem to leak *more* (ρ +0.69). Both show how
 scores depend on rarity, and neither shows what membership adds. So this page compares members with held-out patients of
-similar rarity, and starts with the ratio to the public model. By this measure, no shipped run shows a trend under any
-attack.
+similar rarity, and starts with the ratio to the public model.
 
 **Rarity.** The probability of a patient's set of ICD codes, with codes taken as independent:
 p(c) = Π p(cᵢ) over the patient's codes · Π (1 − p(cⱼ)) over all other codes, where p(c) is the share of patients of the

@@ -229,6 +229,8 @@ def patients_view(choice: Choice, bucket: int | None) -> None:
 
     first = "fewest tries to extract a value" if by_tries else "highest attack score"
     title.markdown(f"**{total:,} patients** in {where}, {first} first")
+    if bucket is None and (part := part_of_cohort(choice, total)):
+        st.caption(part)
     if total > PAGE_SIZE:
         row.pagination(math.ceil(total / PAGE_SIZE), key=f"page-{state}")
     st.dataframe(
@@ -245,6 +247,14 @@ def patients_view(choice: Choice, bucket: int | None) -> None:
         st.markdown(missing_tries(choice.run))
     all_patients = data.every_patient(choice, bucket, tries=tries, by_tries=by_tries)
     csv_button(lambda: for_csv(all_patients()), name=f"patients-{where.replace(' ', '-')}")
+
+
+def part_of_cohort(choice: Choice, listed: int) -> str:
+    """Why the list of all buckets has fewer patients than the cohort; empty where it has all, or with filters."""
+    every = choice.run.spec.corpus.patients
+    if choice.level != "patient" or controls.filters_text(choice.filters) or listed >= every:
+        return ""
+    return f"{listed:,} of {every:,} members and held-out patients: the attack was run on these."
 
 
 FIRST = ("fewest tries", "highest score")
@@ -299,7 +309,9 @@ def _columns() -> dict:
     return {
         "patient": text(width=80),
         "group": text(width=85),
-        "rarer than": number(width=95, format="percent", help="Share of patients whose profile is more common."),
+        "rarer than": number(
+            width=95, format="percent", help="Share of patients whose profile is more common (ties count half)."
+        ),
         "notes": number(width=70),
         "one try in": number(
             width=105, format="localized", help=f"{TRY} The number for the easiest field; empty: no try writes any."

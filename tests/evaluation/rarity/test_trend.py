@@ -171,12 +171,15 @@ def test_every_figure_says_its_direction():
     more = replace(ONE, corrected=0.03, tested=4)
     assert headline("zlib", more) == "Rarer patients leak more under the loss relative to the compressed size (zlib)."
     assert "leak less" in headline("zlib", replace(more, slope=Interval(-0.2, -0.3, -0.1)))
-    assert "the data do not show" in headline("zlib", replace(more, corrected=0.2))
-    told = figures_sentence(more)
-    assert "If rarity had no effect" not in told, "the trend is claimed"
+    assert "the data do not show" in headline("zlib", replace(more, corrected=0.2, tested=1))
     chance = replace(more, slope=Interval(0.1, 0.03, 0.17), corrected=0.06, tested=6)
-    assert "one of the 6 attacks would show as much in up to 6 of 100 such cohorts." in figures_sentence(chance)
-    assert "no effect" not in figures_sentence(replace(chance, slope=Interval(0.1, -0.03, 0.17)))
+    assert headline("ratio base", chance) == (
+        "Rarer patients look easier to recognise by the ratio to the public model, but not clearly: with 6 attacks "
+        "tested, chance alone shows as much in up to 6 of 100 such cohorts."
+    )
+    assert "look harder" in headline("loss", replace(chance, slope=Interval(-0.1, -0.17, -0.03)))
+    assert "the data do not show" in headline("loss", replace(chance, slope=Interval(0.1, -0.03, 0.17)))
+    told = figures_sentence(more)
     assert "changes by +0.20" in told and "corrected for the 4 attacks tested, p = 0.030" in told
     assert told.endswith("A change above 0 means that rarer patients leak more.")
     assert "0.40 standard deviations more" in adjusted_sentence(more) and "contains 0" not in adjusted_sentence(more)

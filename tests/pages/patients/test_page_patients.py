@@ -118,6 +118,24 @@ def test_an_unknown_patient_gets_a_sentence(data, who, words):
     assert any(words in one.replace("\\", "") for one in told) and not any("<b>" in one for one in told)
 
 
+def test_a_patient_is_found_by_an_id_in_lower_case_and_by_a_full_name(data):
+    _, run, member, _ = data
+    tables = patient_data.tables(Workspace(data[0], shared=()).run(run))
+    name = tables.record(member)["full_name"]
+    assert tables.ids_of(member) == tables.ids_of(member.lower()) == tables.ids_of(name.upper()) == [member]
+    assert tables.ids_of("nobody") == []
+    app = opened(run=run, patient=member.lower())
+    assert f"Patient {member}, member (trained on)" in [header.value for header in app.header]
+
+
+def test_a_list_with_a_part_of_the_cohort_says_so(smoke_workspace, smoke_specs):
+    run = Workspace(smoke_workspace, shared=()).run(smoke_specs["plain"].run_id)
+    choice = Choice(run, "loss", "patient", Filters())
+    assert views.part_of_cohort(choice, 20) == ("20 of 24 members and held-out patients: the attack was run on these.")
+    assert not views.part_of_cohort(choice, 24)
+    assert not views.part_of_cohort(dataclasses.replace(choice, filters=Filters(youngest=40)), 20)
+
+
 def test_a_patient_without_a_score_still_has_notes(data, monkeypatch):
     monkeypatch.setattr(patient_data, "patient", lambda *given, **options: None)
     app = opened(run=data[1], patient=data[2])
