@@ -38,7 +38,8 @@ def choose() -> str:
     key = CHOICE
     first = next((one.claim.id for one in found if one.evidence is not None), next(iter(by_id)))
     st.session_state.setdefault(key, first)
-    linked_choice.adopt("claim", key, by_id)
+    if linked_choice.adopt("claim", key, by_id):
+        scroll.ask()  # the claim of a link is below the tiles
     chosen = st.selectbox(
         "Claim",
         list(by_id),
@@ -51,14 +52,16 @@ def choose() -> str:
 
 
 st.markdown(data.headline(found, hidden))
-chart_style.show(
-    charts.tiles(found, hidden),
-    key=TILES,
-    alt="A tile for each claim, sorted by paper; the colour and the sign say whether the claim holds",
-    on_select=open_clicked,
-)
+above = st.container()
 place = st.container()
 claim = choose()
+with above:
+    chart_style.show(
+        charts.tiles(found, hidden, claim),
+        key=TILES,
+        alt="A tile for each claim, sorted by paper; the colour and the sign say whether the claim holds",
+        on_select=open_clicked,
+    )
 with layout.fresh("claim", (claim, claim in hidden)):
     card.show(by_id[claim])
 scroll.here(place)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Collection, Sequence
 from statistics import fmean
 
 import plotly.graph_objects as go
 
+from core.evaluation.wording import NBSP
 from core.findings.claim import PAPERS
 from core.findings.judging import Finding
 from core.findings.rules import Above, Below, Within
@@ -25,12 +27,17 @@ LOOKS = {
 }
 SCALE = {"points": 100.0, "share": 100.0, "ratio": 1.0, "number": 1.0}
 PER_LINE = 16  # tiles that a telephone can show beside one another
+OUTLINE, OUTLINED = 4, chart_style.OKABE_ITO["blue"]  # pixels and colour, of the chosen tile: seen on both themes
+ROW = 46  # pixels of a figure, whose label may have two lines
 LINE = 39  # pixels of a line, for a number and a sign: on a desk all lines are above the fold
-AXES = {"points": "points", "share": "%", "ratio": "ratio", "number": ""}
+AXES = {"points": "points", "share": "%", "ratio": "ratio"}  # of a "number" the claim says what it is
 
 
-def tiles(found: Sequence[Finding], hidden: Collection[str]) -> go.Figure:
-    """Tiles for each paper, PER_LINE a line. Each carries the claim's id and title, which the pointer shows."""
+def tiles(found: Sequence[Finding], hidden: Collection[str], chosen: str = "") -> go.Figure:
+    """Tiles for each paper, PER_LINE a line. Each carries the claim's id and title, which the pointer shows.
+
+    The tile of the claim whose id is `chosen` has an outline.
+    """
     figure = go.Figure()
     lines = _lines_of(found)
     for look, (colour, text, sign) in LOOKS.items():
@@ -55,7 +62,10 @@ def tiles(found: Sequence[Finding], hidden: Collection[str]) -> go.Figure:
             textangle=0,
             constraintext="none",
             textfont={"color": text, "size": 12},
-            marker={"color": colour, "line": {"width": 0}},
+            marker={
+                "color": colour,
+                "line": {"width": [OUTLINE * (one.claim.id == chosen) for _, _, one in shown], "color": OUTLINED},
+            },
             selected={"textfont": {"color": text}},  # Plotly's click ends in an error if only one of the two is given
             unselected={"marker": {"opacity": 1}, "textfont": {"color": text}},
             customdata=[[one.claim.id, html.escape(one.claim.title)] for _, _, one in shown],
@@ -134,12 +144,13 @@ def figures(one: Finding) -> go.Figure:
         marker={"symbol": "square", "size": 14, "color": chart_style.OKABE_ITO["green"], "opacity": 0.3},
     )
     picture.update_layout(
-        height=130 + 38 * len(shown),
+        height=130 + ROW * len(shown),
         margin={"t": 10, "b": 10, "l": 10, "r": 10},
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         dragmode=False,
     )
-    picture.update_xaxes(title=AXES[claim.unit], range=[low, high], zeroline=False)
+    title = AXES.get(claim.unit) or chart_style.wrapped(html.escape(claim.quantity), 60)
+    picture.update_xaxes(title=title, range=[low, high], zeroline=False)
     picture.update_yaxes(
         categoryorder="array", categoryarray=[_label(figure.label) for figure in shown], showgrid=False
     )
@@ -147,7 +158,7 @@ def figures(one: Finding) -> go.Figure:
 
 
 def _label(text: str) -> str:
-    return chart_style.wrapped(html.escape(text), 22)
+    return chart_style.wrapped(html.escape(re.sub(r"seed (?=\d)", f"seed{NBSP}", text)), 22)
 
 
 def _lines(one: Finding) -> list[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 from core.common.database import DatabaseUnusable
 from core.findings.claims import CLAIMS
 from core.findings.judging import Finding, stored_findings
+from pages.parts.common import scroll
 from pages.parts.findings import card, charts, data
 from pages.parts.findings.veil import WAITING
 from pages.parts.session import classroom
@@ -83,6 +85,26 @@ def test_every_claim_has_a_tile_and_a_hidden_one_does_not_show_its_verdict():
     for one in FOUND:
         if one.claim.id != "J-c2":
             assert tiles[one.claim.id].endswith(str(one.verdict))
+
+
+def test_the_chosen_tile_has_an_outline_and_a_link_scrolls_to_its_claim():
+    figure = charts.tiles(FOUND, set(), "L-c7")
+    outlined = [
+        row[0]
+        for trace in figure.data
+        for row, width in zip(trace.customdata, trace.marker.line.width, strict=True)
+        if width
+    ]
+    assert outlined == ["L-c7"]
+    assert visit("findings", claim="L-c7").session_state[scroll._ASKED] == 1
+    assert scroll._ASKED not in visit("findings").session_state
+
+
+def test_an_axis_of_a_plain_number_says_what_it_is_and_labels_keep_the_seeds_number():
+    one = next(one for one in FOUND if one.claim.id == "L-c7")
+    title = charts.figures(one).layout.xaxis.title.text
+    assert title.replace("<br>", " ") == html.escape(one.claim.quantity)
+    assert charts._label("BERT tiny − micro, seed 0") == "BERT tiny − micro,<br>seed\u00a00"
 
 
 def test_no_line_of_tiles_is_too_long_for_a_telephone_and_papers_do_not_share_one():
