@@ -127,7 +127,11 @@ def draw(sweep: Sweep) -> None:
     where_leaks_begin.show(sweep)
     hospital_size.show(sweep, found, epsilon)
     train_another.show(sweep)
-    data_table(sentences.wide(curves[curves["metric"].isin(shown)]), name="tradeoff")
+    data_table(
+        sentences.wide(curves[curves["metric"].isin(shown)]),
+        name="tradeoff",
+        label="The numbers behind the first chart",
+    )
     data_table(curves, name="tradeoff-all", label="Every measured figure of these runs")
     count_odds()
 

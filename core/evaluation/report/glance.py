@@ -158,7 +158,7 @@ def verdict(subject: Subject) -> tuple[str, str]:
     recognised = f"An attack can recognise what the model was trained on{tells}. " if tells is not None else ""
     found = "It writes identifiers of its patients. " if leaks else recognised
     if subject.run.spec.is_base:
-        return "public", "The public base model: it was trained on none of these notes."
+        return "public", "The public model: it was trained on none of these notes."
     if subject.alarmed:
         return "alarm", f"Do not release. {CONTRADICTED}"
     if not subject.model["unit"]:
@@ -312,7 +312,7 @@ def _membership(subject: Subject, table: str, unit: str) -> str:
     told = f"AUC {_auc(row, '')} on {row[f'{unit}s']:,} {unit}s by {chosen}. A coin: 0.5."
     if math.isnan(row["base_value"]):
         return told
-    return f"{told} Control, the loss attack on the public base model: {_auc(row, 'base_')}."
+    return f"{told} Control, the loss attack on the public model: {_auc(row, 'base_')}."
 
 
 def _auc(row: Row, prefix: str) -> str:
@@ -334,7 +334,7 @@ def _audit(subject: Subject) -> str:
     """Yes or no, and what was proved; how it was measured is in the annex."""
     row, curve, planted = subject.bound(), subject.curve(), subject.planted()
     if subject.run.spec.is_base:
-        return "Nothing to test: the public base model read none of these notes."
+        return "Nothing to test: the public model read none of these notes."
     if row is None and planted is None:
         return "Not tested: no canaries were planted and no patient was scored."
     told = []
@@ -372,4 +372,4 @@ def _useful(subject: Subject) -> str:
     told += f"({interval_text(row['low'], row['high'], lambda end: figure_text('perplexity_heldout', end))})"
     if math.isnan(row["base_value"]):
         return f"{told}; lower is more useful."
-    return f"{told}, of the public base model {figure_text('perplexity_heldout', row['base_value'])}; lower is better."
+    return f"{told}, of the public model {figure_text('perplexity_heldout', row['base_value'])}; lower is better."

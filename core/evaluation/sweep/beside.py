@@ -14,7 +14,7 @@ from core.evaluation.sweep.tradeoff import points
 from core.runs.run import Run
 
 NAMES, PATIENT_AUC, BITS = "texts_with_name", "auc_loss_patients", "bits_per_character"  # of `derived`
-PRIVATE, NOISELESS, PLAIN, BASE = "private run", "same training without noise", "unconstrained", "public base model"
+PRIVATE, NOISELESS, PLAIN, BASE = "private run", "same training without noise", "without privacy", "public model"
 MODELS = (BASE, PRIVATE, NOISELESS, PLAIN)  # from the least to the most that a model can have learned from one note
 ABOUT = {
     BASE: "has read no note of this hospital",

@@ -61,13 +61,13 @@ PANELS: dict[str, Panel] = {
         lambda one, centre: _like(one.sigma, centre.sigma) and one.batch == centre.batch,
     ),
     "batch": Panel(
-        "batch size, σ fixed",
+        "batch, σ fixed",
         lambda one: one.batch,
         lambda centre, factor: replace(centre, batch=factor * centre.batch),
         lambda one, centre: _like(one.sigma, centre.sigma) and one.epochs == centre.epochs,
     ),
     "scaled": Panel(
-        "batch size, σ ∝ √batch",
+        "batch, σ ∝ √batch",
         lambda one: one.batch,
         lambda centre, factor: replace(centre, batch=factor * centre.batch, sigma=math.sqrt(factor) * centre.sigma),
         lambda one, centre: _scaled(one, centre) and one.epochs == centre.epochs,

@@ -246,7 +246,7 @@ def _none_sentences(table: pd.DataFrame, limits: Limits) -> list[str]:
         return ["None of these runs has the figures that you limited."]
     sentences = ["None of these runs meets both your limits for risk and for usefulness."]
     if UTILITY not in set(table["measure"]):
-        return [*sentences, "Usefulness needs a run without privacy and the public base model for comparison."]
+        return [*sentences, "Usefulness needs a run without privacy and the public model for comparison."]
     safe = {
         key
         for key, rows in table[table["measure"] != UTILITY].groupby(["unit", "epsilon"])

@@ -139,7 +139,12 @@ def _kept(chart: str, of: str, size: int, _make: Callable[[], go.Figure]) -> go.
 
 
 def _type_size(*, large: bool = False) -> int:
-    return LARGE_TEXT_SIZE if large or st.session_state.get("large_type") else TEXT_SIZE
+    return LARGE_TEXT_SIZE if large or large_type() else TEXT_SIZE
+
+
+def large_type() -> bool:
+    """Whether the page is presented with large type, for which a chart needs more room and fewer ticks."""
+    return bool(st.session_state.get("large_type"))
 
 
 def dressed(figure: go.Figure, *, large: bool = False) -> go.Figure:

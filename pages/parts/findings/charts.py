@@ -62,16 +62,14 @@ def tiles(found: Sequence[Finding], hidden: Collection[str], chosen: str = "") -
             textangle=0,
             constraintext="none",
             textfont={"color": text, "size": 12},
-            marker={
-                "color": colour,
-                "line": {"width": [OUTLINE * (one.claim.id == chosen) for _, _, one in shown], "color": OUTLINED},
-            },
+            marker={"color": colour, "line": {"width": 0}},
             selected={"textfont": {"color": text}},  # Plotly's click ends in an error if only one of the two is given
             unselected={"marker": {"opacity": 1}, "textfont": {"color": text}},
             customdata=[[one.claim.id, html.escape(one.claim.title)] for _, _, one in shown],
             hoverlabel={"bgcolor": "white", "font": {"color": "black"}},
             hovertemplate="<b>%{customdata[0]}</b>: %{customdata[1]}<br>" + look + "<extra></extra>",
         )
+    _outline(figure, lines, chosen)
     most = max(len(row) for _, row in lines)
     papers = list(dict.fromkeys(letter for letter, _ in lines))
     figure.update_layout(
@@ -90,6 +88,15 @@ def tiles(found: Sequence[Finding], hidden: Collection[str], chosen: str = "") -
         zeroline=False,
     )
     return figure
+
+
+def _outline(figure: go.Figure, lines: Sequence[tuple[str, Sequence[Finding]]], chosen: str) -> None:
+    """A frame around the tile of the claim `chosen`; a line of the bar itself would be in the legend too."""
+    for line, (_, row) in enumerate(lines):
+        for column, one in enumerate(row):
+            if one.claim.id == chosen:
+                place = {"x0": column + 0.03, "x1": column + 0.97, "y0": line - 0.43, "y1": line + 0.43}
+                figure.add_shape(**place, line={"width": OUTLINE, "color": OUTLINED})
 
 
 def _lines_of(found: Sequence[Finding]) -> list[tuple[str, list[Finding]]]:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 GAP = 0.32  # in decades: between the largest ε and ∞, which has no place on a log axis
 HEIGHT = 260  # pixels: the slider, the charts and the texts fit on a screen of 1280 × 800
+LARGE_HEIGHT = 430  # pixels with large type, where titles and ticks of two axes need more room
+LARGE_TICKS = 3
+BAND = 0.25  # opacity of the band where a leak begins
 DODGE = 0.014  # in decades: a control is drawn beside its figure, so that neither hides the other
 
 
@@ -74,7 +77,7 @@ def linked_pair(
         number = drawn.figure.number.text
         _curve(figure, axis, points, metric, row=row, colour=colour, name=drawn.label, number=number)
         _control(figure, axis, *_controls(points, metric, drawn), row=row, number=number)
-        _level(figure, points, metric, row=row, name="public base model", shown=row == 1)
+        _level(figure, points, metric, row=row, name="public model", shown=row == 1)
     _references(figure, points, *useful)
     if risk[1].chart.blind_label:
         figure.add_hline(
@@ -239,7 +242,7 @@ def _references(figure: go.Figure, points: pd.DataFrame, metric: str, drawn: Dra
     """Horizontal lines at what training without privacy reaches, and at what held-out notes themselves reach."""
     plain = _of(points, metric, "run")
     levels = (
-        (plain[plain["epsilon"].map(math.isinf)], "no privacy (∞)", chart_style.UTILITY, "dashdot"),
+        (plain[plain["epsilon"].map(math.isinf)], "without privacy (∞)", chart_style.UTILITY, "dashdot"),
         (_of(points, metric, "heldout"), drawn.figure.control_label, chart_style.CONTROL, "solid"),
     )
     for rows, name, colour, dash in levels:
@@ -294,8 +297,8 @@ def _begins(figure: go.Figure, axis: EpsilonAxis, begins: Waking) -> None:
     right = axis.place(begins.epsilon)
     left = right - GAP if begins.below is None else axis.place(begins.below)
     colour = chart_style.OKABE_ITO["yellow"]
-    figure.add_vrect(x0=left, x1=right, fillcolor=colour, opacity=0.25, line_width=0, layer="below", row=2, col=1)
-    style = {"size": 11, "symbol": "square", "color": colour}
+    figure.add_vrect(x0=left, x1=right, fillcolor=colour, opacity=BAND, line_width=0, layer="below", row=2, col=1)
+    style = {"size": 11, "symbol": "square", "color": colour, "opacity": BAND}  # the legend's mark looks as the band
     figure.add_scatter(x=[None], y=[None], name="the leak begins", mode="markers", marker=style, row=2, col=1)
 
 
@@ -307,8 +310,9 @@ def _dress(
     upper, lower = chart_style.wrapped(useful[1].axis, 12), chart_style.wrapped(risk[1].label, 14)
     figure.update_yaxes(title=upper, **_scale(points, *useful), row=1)
     figure.update_yaxes(title=lower, **_scale(points, *risk), row=2)
+    figure.update_yaxes(title_standoff=10, nticks=LARGE_TICKS if chart_style.large_type() else None)
     figure.update_layout(
-        height=HEIGHT,
+        height=LARGE_HEIGHT if chart_style.large_type() else HEIGHT,
         margin={"t": 10, "b": 10, "l": 10, "r": 10},
         showlegend=False,
         clickmode="event+select",
@@ -321,6 +325,8 @@ def _scale(points: pd.DataFrame, metric: str, drawn: Drawn) -> dict[str, Any]:
     shown = points[points["metric"].isin([metric, drawn.chart.chance])]
     if drawn.chart.log:
         ticks = _round_numbers(shown["value"])
+        if chart_style.large_type():
+            ticks = _few(ticks, shown["value"])
         return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:,g}" for tick in ticks]}
     top = max([drawn.chart.ceiling, *shown["high"].dropna(), *shown["value"].dropna()])
     bottom = min([drawn.chart.floor, *shown["low"].dropna()])
@@ -336,13 +342,25 @@ def legend_html(figure: go.Figure) -> str:
     for trace in figure.data:
         if not trace.name or trace.showlegend is False:
             continue
-        lines = "lines" in (trace.mode or "")
-        colour = trace.line.color if lines else trace.marker.color
-        style = dashes.get(trace.line.dash, "solid") if lines else "solid"
-        thick = 3 if lines else 10
-        mark = f'<i style="border-top: {thick}px {style} {html.escape(str(colour))}"></i>'
-        items.append(f"<span>{mark}{html.escape(trace.name)}</span>")
+        if "lines" in (trace.mode or ""):
+            style = f"border-top: 3px {dashes.get(trace.line.dash, 'solid')} {trace.line.color}"
+        else:
+            style = _marker_css(trace.marker)
+        items.append(f'<span><i style="{html.escape(style)}"></i>{html.escape(trace.name)}</span>')
     return f'<div class="chart-legend">{"".join(items)}</div>'
+
+
+def _marker_css(marker: go.scatter.Marker) -> str:
+    """The look of a marker in the legend: an open circle, or a square with the marker's opacity."""
+    if marker.symbol == "circle-open":
+        return f"width: 9px; height: 9px; border: 2px solid {marker.color}; border-radius: 50%"
+    return f"width: 13px; height: 13px; background: {marker.color}; opacity: {marker.opacity or 1}"
+
+
+def _few(ticks: list[float], values: pd.Series) -> list[float]:
+    """About `LARGE_TICKS` of the ticks that values lie around."""
+    inside = [tick for tick in ticks if values.min() <= tick <= values.max()]
+    return inside[:: max(1, math.ceil(len(inside) / LARGE_TICKS))]
 
 
 def _round_numbers(values: pd.Series) -> list[float]:

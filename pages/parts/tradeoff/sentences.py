@@ -41,8 +41,8 @@ def usefulness(metric: str, drawn: Drawn, here: Figures, plain: Estimate | None)
     if not is_measured(now):
         return f"{drawn.label} {NOT_MEASURED} at this ε."
     others = [
-        *([f"no privacy {_value(plain, number)}"] if plain != now else []),
-        f"public base model {_value(here[metric, 'base'], number)}",
+        *([f"without privacy {_value(plain, number)}"] if plain != now else []),
+        f"public model {_value(here[metric, 'base'], number)}",
         *(
             [f"{drawn.figure.control_label} {_value(best, number)}"]
             if is_measured(best := here[metric, "heldout"])
@@ -111,7 +111,7 @@ def caption(curves: pd.DataFrame, useful: tuple[str, Drawn], risk: str) -> str:
         over += ". Other pages show one training at a time, so their figures differ a little from these means"
     return (
         f"Markers: measured, {counted} seed{'' if counted == '1' else 's'} each; {over}. Lines between markers are "
-        f"interpolated in log ε. Dashed: control. Dotted: public base model.{_gaps(curves, *useful)} "
+        f"interpolated in log ε. Dashed: control. Dotted: public model.{_gaps(curves, *useful)} "
         f"Usefulness: {registry.explain(useful[0])} Risk: {registry.explain(risk)}"
     )
 

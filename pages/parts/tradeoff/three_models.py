@@ -53,7 +53,7 @@ def show(epsilon: float, models: Models) -> None:
         st.markdown(said)
     st.caption(
         "Below each figure: its 95\u00a0% interval, then its control with an interval, which is the same count on "
-        "patients that the model never saw (canaries never planted). The control of an AUC is that of the public base "
+        "patients that the model never saw (canaries never planted). The control of an AUC is that of the public "
         "model. A blind guess has an AUC of 0.5 and 1.4 bits of exposure. Bits per character compare models with "
         "different tokenizers; lower is more useful."
     )

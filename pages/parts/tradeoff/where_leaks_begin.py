@@ -18,6 +18,9 @@ from pages.parts.session import owner, resources
 from pages.parts.tradeoff.charts import EpsilonAxis
 from pages.parts.tradeoff.models import curve_runs, metrics_of
 
+LABELLED = (1, 8, 100, 1_000, math.inf)  # ticks with a number: all of them would overlap on a telephone
+ROW = 62  # pixels: a name may have three lines
+
 
 def show(sweep: Sweep) -> None:
     """A sentence and a bar for each attack; nothing without a measured finite ε."""
@@ -51,6 +54,7 @@ def _chart(found: list[Waking], epsilons: list[float]) -> go.Figure:
     """One row an attack: dots at the measured ε, filled where it leaks; the bar is where the leak begins."""
     axis, figure = EpsilonAxis(epsilons), go.Figure()
     for one in found:
+        name = _wrapped(one)
         low, high = one.interval
         leaks = list(one.above)
         quiet = [epsilon for epsilon in one.judged if epsilon not in leaks]
@@ -59,26 +63,27 @@ def _chart(found: list[Waking], epsilons: list[float]) -> go.Figure:
             right = high if math.isfinite(high) else math.inf
             figure.add_scatter(
                 x=[math.log10(left) if low == 0.0 else axis.place(left), axis.place(right)],
-                y=[one.attack.name] * 2,
+                y=[name] * 2,
                 mode="lines",
                 line={"color": chart_style.OKABE_ITO["yellow"], "width": 16},
                 showlegend=False,
                 hovertemplate=f"{one.sentence()}<extra>begins</extra>",
             )
-        for some, colour, symbol, name in (
+        for some, colour, symbol, about in (
             (quiet, chart_style.CONTROL, "circle-open", "like its control"),
             (leaks, chart_style.RISK, "circle", "above its control"),
         ):
             figure.add_scatter(
                 x=[axis.place(epsilon) for epsilon in some],
-                y=[one.attack.name] * len(some),
+                y=[name] * len(some),
                 mode="markers",
-                name=name,
-                legendgroup=name,
+                name=about,
+                legendgroup=about,
                 showlegend=False,
+                cliponaxis=False,
                 marker={"color": colour, "symbol": symbol, "size": 13, "line": {"width": 2}},
                 customdata=[setting_text(epsilon) for epsilon in some],
-                hovertemplate=f"ε = %{{customdata}}: {name}<extra></extra>",
+                hovertemplate=f"ε = %{{customdata}}: {about}<extra></extra>",
             )
     for name, colour, symbol in (
         ("like its control", chart_style.CONTROL, "circle-open"),
@@ -87,14 +92,25 @@ def _chart(found: list[Waking], epsilons: list[float]) -> go.Figure:
     ):
         marker = {"color": colour, "symbol": symbol, "size": 13, "line": {"width": 2}}
         figure.add_scatter(x=[None], y=[None], mode="markers", name=name, marker=marker)
-    figure.update_xaxes(**axis.layout, title="ε")
-    figure.update_yaxes(categoryorder="array", categoryarray=[one.attack.name for one in found][::-1], automargin=True)
+    figure.update_xaxes(**axis.layout, title="ε", tickangle=0)
+    figure.update_xaxes(ticktext=_labels(epsilons))
+    figure.update_yaxes(categoryorder="array", categoryarray=[_wrapped(one) for one in found][::-1], automargin=True)
     figure.update_layout(
-        height=120 + 40 * len(found),
+        height=120 + ROW * len(found),
         margin={"l": 0, "r": 10, "t": 10, "b": 0},
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
     )
     return figure
+
+
+def _wrapped(one: Waking) -> str:
+    return chart_style.wrapped(one.attack.name, 14)
+
+
+def _labels(epsilons: list[float]) -> list[str]:
+    """The numbers at the ticks of the axis, in order; only those of `LABELLED` if there are many."""
+    ticks = [*sorted(one for one in epsilons if math.isfinite(one)), math.inf]
+    return [setting_text(one) if one in LABELLED or len(ticks) <= len(LABELLED) else "" for one in ticks]
 
 
 def _alt(found: list[Waking]) -> str:

@@ -89,13 +89,11 @@ def test_every_claim_has_a_tile_and_a_hidden_one_does_not_show_its_verdict():
 
 def test_the_chosen_tile_has_an_outline_and_a_link_scrolls_to_its_claim():
     figure = charts.tiles(FOUND, set(), "L-c7")
-    outlined = [
-        row[0]
-        for trace in figure.data
-        for row, width in zip(trace.customdata, trace.marker.line.width, strict=True)
-        if width
-    ]
-    assert outlined == ["L-c7"]
+    (outline,) = figure.layout.shapes
+    trace = next(trace for trace in figure.data if any(row[0] == "L-c7" for row in trace.customdata))
+    place = [row[0] for row in trace.customdata].index("L-c7")
+    assert (outline.x0, (outline.y0 + outline.y1) / 2) == pytest.approx((trace.base[place], trace.y[place]))
+    assert not charts.tiles(FOUND, set()).layout.shapes
     assert visit("findings", claim="L-c7").session_state[scroll._ASKED] == 1
     assert scroll._ASKED not in visit("findings").session_state
 

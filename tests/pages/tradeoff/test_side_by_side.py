@@ -113,7 +113,7 @@ def test_a_run_without_texts_says_so(compared, smoke_specs):
 def test_three_models_stand_beside_each_other_and_their_costs_add_up(compared, smoke_specs):
     app = visit("tradeoff", at="8")
     words = said(app)
-    for model in ("Public base model", "Private run, ε = 8", "Same training without noise", "Unconstrained"):
+    for model in ("Public model", "Private run, ε = 8", "Same training without noise", "Without privacy"):
         assert f"- **{model}**: " in words
     table = next(frame.value for frame in app.dataframe if "model" in frame.value)
     named = {"AUC of the loss attack, by note", "AUC of the loss attack, by patient"}
@@ -125,7 +125,7 @@ def test_three_models_stand_beside_each_other_and_their_costs_add_up(compared, s
     assert f"{costs} **{abs(trained):.2f}**" in words and f"costs **{noise:.2f}**" in words
     perplexity = Workspace(compared, shared=()).run(smoke_specs["plain"].run_id).metrics
     own = perplexity[(perplexity["metric"] == "perplexity_heldout") & (perplexity["arm"] == "run")]["value"].iloc[0]
-    assert f"no privacy {own:.1f}" in words, "the control without noise is no point of the curve"
+    assert f"without privacy {own:.1f}" in words, "the control without noise is no point of the curve"
 
 
 def of_bits(plain: float, noiseless: float, private: float) -> pd.DataFrame:

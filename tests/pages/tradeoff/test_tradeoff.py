@@ -50,8 +50,8 @@ def test_a_measured_epsilon_tells_the_runs_own_figures(data, smoke_specs):
     app = opened(at="8")
     told = said(app, "**Usefulness:**")
     assert f"perplexity {perplexity(data, smoke_specs['dp'], 'run')}" in told
-    assert f"no privacy {perplexity(data, smoke_specs['plain'], 'run')}" in told
-    assert f"public base model {perplexity(data, smoke_specs['dp'], 'base')}" in told
+    assert f"without privacy {perplexity(data, smoke_specs['plain'], 'run')}" in told
+    assert f"public model {perplexity(data, smoke_specs['dp'], 'base')}" in told
     assert "95\u00a0% interval" in told and "measured (1 seed)" in told
     assert said(app, "**At ε = 8 per note: the promise with secret noise")
     assert any(one.value == "These runs are reproducible: ε is shown, not promised." for one in app.caption)

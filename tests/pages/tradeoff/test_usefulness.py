@@ -92,7 +92,7 @@ def test_chance_is_drawn_as_a_control_and_real_notes_as_a_level():
     assert {one.line.dash for one in control} == {"dash"}
     levels = {shape.y0: shape.line.dash for shape in figure.layout.shapes if shape.y0 == shape.y1}
     assert levels == {0.4: "dot", 0.5: "dashdot", 0.6: "solid"}
-    assert drawn(figure, "held-out notes") and drawn(figure, "public base model")
+    assert drawn(figure, "held-out notes") and drawn(figure, "public model")
     low, high = figure.layout.yaxis.range
     assert low < 0.04 and 0.61 < high < 1, "all values and controls are within the axis"
 
@@ -130,7 +130,7 @@ def test_the_sentence_compares_with_chance_and_says_what_was_not_measured():
     here = {(FIT, "run"): now, (FIT, "base"): None, (FIT, "heldout"): None, (SHUFFLED, "run"): None}
     told = said(here, None).replace("\u00a0", " ")
     assert told == (
-        "facts that fit 5.0 % (95 % interval 2.0 % to 8.0 %; no privacy not measured, public base model not "
+        "facts that fit 5.0 % (95 % interval 2.0 % to 8.0 %; without privacy not measured, public model not "
         "measured), measured (1 seed). Higher is better. Control, the same facts shuffled: not measured."
     )
     for (low, high), verdict in {
@@ -174,8 +174,8 @@ def test_a_link_chooses_usefulness_and_the_page_tells_the_runs_own_figures(data,
     plain = Workspace(data, shared=()).run(smoke_specs["plain"].run_id).metrics.set_index(["metric", "arm"])["value"]
     told = next(one.value for one in app.markdown if one.value.startswith("**Usefulness:**"))
     assert f"{figure.label} {figure.number.text(of_run[metric, 'run'])}" in told
-    assert f"no privacy {figure.number.text(plain[metric, 'run'])}" in told
-    assert f"public base model {figure.number.text(of_run[metric, 'base'])}" in told
+    assert f"without privacy {figure.number.text(plain[metric, 'run'])}" in told
+    assert f"public model {figure.number.text(of_run[metric, 'base'])}" in told
     table = next(frame.value for frame in app.dataframe if "base value" in frame.value)
     assert metric in set(table["metric"]) and PERPLEXITY not in set(table["metric"])
 

@@ -185,7 +185,7 @@ class Evidence:
     def needs_audit(self, item: str) -> Cell:
         """A cell that only a full audit answers."""
         if self.subject.run.spec.is_base:
-            return Cell(item, "open", "Not measured for the public base model.")
+            return Cell(item, "open", "Not measured for the public model.")
         return Cell(item, "open", f"Needs the full audit: {audit_command(self.subject.run.id)}")
 
     def _share(self, row: Row) -> str:

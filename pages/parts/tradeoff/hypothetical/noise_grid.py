@@ -108,7 +108,14 @@ def _measured(root: str, run_ids: tuple[str, ...], _centre: Setting, metric: str
 def _chart(centre: Setting, spent: pd.DataFrame, useful: pd.DataFrame | None, name: str) -> go.Figure:
     """A column for each panel: ε above, and what was measured below; without `useful` ε alone."""
     rows, columns = 1 if useful is None else 2, len(PANELS)
-    figure = make_subplots(rows=rows, cols=columns, shared_xaxes="columns", shared_yaxes="rows", vertical_spacing=0.06)
+    figure = make_subplots(
+        rows=rows,
+        cols=columns,
+        shared_xaxes="columns",
+        shared_yaxes="rows",
+        vertical_spacing=0.06,
+        horizontal_spacing=0.08,  # the last tick of an axis and the first of the next do not touch
+    )
     for column, (key, panel) in enumerate(PANELS.items(), start=1):
         line = spent[spent["panel"] == key]
         figure.add_scatter(
@@ -121,9 +128,9 @@ def _chart(centre: Setting, spent: pd.DataFrame, useful: pd.DataFrame | None, na
             customdata=[promised_text(value) for value in line["epsilon"]],
             hovertemplate="%{x:.3g}: ε = %{customdata}<extra></extra>",
         )
-        ends = sorted({line["x"].min(), panel.x(centre), line["x"].max()})
+        ends = sorted({line["x"].min(), panel.x(centre), line["x"].max()})  # on a telephone Plotly turns them
         ticks = {"tickvals": ends, "ticktext": [f"{end:,.3g}" if end < 1_000 else f"{end:,.0f}" for end in ends]}
-        figure.update_xaxes(row=rows, col=column, title=chart_style.wrapped(panel.title, 10), **ticks)
+        figure.update_xaxes(row=rows, col=column, title=panel.title.replace(", ", ",<br>"), **ticks)
         if useful is None:
             continue
         dots = useful[useful["panel"] == key]
@@ -144,7 +151,7 @@ def _chart(centre: Setting, spent: pd.DataFrame, useful: pd.DataFrame | None, na
     if useful is not None:
         figure.update_yaxes(row=2, col=1, title=chart_style.wrapped(name, 24))
     figure.update_layout(
-        height=230 * rows + 30 * (useful is None), showlegend=False, margin={"l": 0, "r": 10, "t": 10, "b": 0}
+        height=230 * rows + 30 * (useful is None), showlegend=False, margin={"l": 0, "r": 20, "t": 10, "b": 0}
     )
     return figure
 
