@@ -38,11 +38,11 @@ def pair_of(runs: list[Run]) -> list[Run]:
 
 
 def columns(pair: list[Run]) -> list[DeltaGenerator]:
-    """One column per model: its name, a placeholder for its text, and who leaked in this session."""
+    """One column per model: its name and a placeholder for its text; below both, who leaked in this session."""
     names = run_picker.labels(pair)
     latest = prompt_session.tries()[-1] if prompt_session.tries() else None
     slots = []
-    for side, (column, run) in enumerate(zip(st.columns(2, gap="large"), pair, strict=False)):
+    for column, run in zip(st.columns(2, gap="large"), pair, strict=False):
         with column:
             st.markdown(f"**{phi_text.literal(names[run.id])}**")
             slots.append(st.empty())
@@ -50,8 +50,19 @@ def columns(pair: list[Run]) -> list[DeltaGenerator]:
             for answer in latest.answers if latest else ():
                 if latest and answer.run_id == run.id:
                     side_by_side.draw(latest.prompt, answer, slots[-1])
-            leak_counts.who_leaked(prompt_session.answers_of(run), run, key=f"home-who{side}")
+    who_leaked(pair)
     return slots
+
+
+def who_leaked(pair: list[Run]) -> None:
+    """Who leaked, in columns below those of the texts: on a telephone both texts then come first."""
+    answers = [prompt_session.answers_of(run) for run in pair]
+    if not any(answer.leaked for of_run in answers for answer in of_run):
+        return
+    for side, (column, run) in enumerate(zip(st.columns(2, gap="large"), pair, strict=False)):
+        with column:
+            label = run_picker.privacy_label(run)
+            leak_counts.who_leaked(answers[side], run, key=f"home-who{side}", model=label)
 
 
 def three_pictures(pair: list[Run]) -> None:

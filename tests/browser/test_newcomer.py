@@ -226,7 +226,7 @@ def test_marked_names_are_there_before_the_models_have_written_a_word(tab, held_
     for column in (left, right):
         expect(column.get_by_text("recorded; the model is loading")).to_be_visible(timeout=WAIT)
         expect(column.locator(".phi-card")).to_have_count(SAMPLES, timeout=WAIT)
-    expect(left.get_by_text(re.compile(rf"of {SAMPLES} samples leak"))).to_be_visible(timeout=WAIT)
+    expect(left.get_by_text(re.compile(rf"of {SAMPLES} texts leak"))).to_be_visible(timeout=WAIT)
     expect(right.get_by_text("no leak")).to_be_visible(timeout=WAIT)
     expect(tab.locator(".st-key-stop button").first).to_be_visible(timeout=WAIT)
     assert tab.get_by_text("written live").count() == 0
@@ -240,7 +240,7 @@ def test_marked_names_are_there_before_the_models_have_written_a_word(tab, held_
     assert words(left) == before
 
     held_back.let(ALL)
-    expect(left.get_by_text("written live, with the audit's seeds")).to_be_visible(timeout=WAIT)
+    expect(left.get_by_text("written again live")).to_be_visible(timeout=WAIT)
     settled(tab)
     assert tab.get_by_text("recorded;").count() == 0
     assert words(left) == before, "the models wrote the recorded texts again"
@@ -254,7 +254,7 @@ def test_names_are_marked_while_a_new_answer_is_written(tab, held_back, shot):
     settled(tab)
     chip(tab, "Patient:").click()
     left, _ = columns(tab)
-    expect(left.get_by_text("written live, with the audit's seeds")).to_be_visible(timeout=WAIT)
+    expect(left.get_by_text("written again live")).to_be_visible(timeout=WAIT)
     settled(tab)
 
     held_back.let(16)

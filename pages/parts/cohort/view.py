@@ -60,7 +60,7 @@ def _of_what(corpus: Corpus, split: str, notes: int) -> str:
         return f"patients, {notes:,} note{'s' * (notes != 1)}"
     whole = int((corpus.canaries["form"] == PATIENT).sum())
     sentences = f"of {len(corpus.canaries) - whole:,} sentences"
-    return f"{sentences}, {whole:,} patients" if whole else sentences
+    return f"{sentences} and {whole:,} patients together" if whole else sentences
 
 
 def read_notes(corpus: Corpus) -> None:

@@ -163,14 +163,18 @@ def _audit(run: Run) -> tuple[str, str, str, str] | None:
     return "stored audit", leaks, share, ", ".join(controls) or "none stored"
 
 
-def who_leaked(answers: Sequence[Answer], run: Run, *, key: str) -> None:
-    """A chip for every patient whose identifier the model wrote in this session; it opens their card."""
+def who_leaked(answers: Sequence[Answer], run: Run, *, key: str, model: str = "") -> None:
+    """A chip for every patient whose identifier the model wrote in this session; it opens their card.
+
+    `model` names the model where the chips are not below its name.
+    """
     leaked: Counter[str] = sum((answer.leaked for answer in answers), Counter())
     if not leaked:
         return
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         st.markdown(
-            f"**Whose identifiers leaked in this session:** {len(leaked)} patient{'s' * (len(leaked) > 1)}",
+            f"**Whose identifiers leaked in this session{f' ({literal(model)})' * bool(model)}:** {len(leaked)} "
+            f"patient{'s' * (len(leaked) > 1)}",
             width="content",
         )
         for patient_id, times in leaked.most_common(MOST_CHIPS):

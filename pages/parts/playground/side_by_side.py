@@ -153,8 +153,8 @@ def draw_recorded(prompt: str, answer: Answer, slot: DeltaGenerator) -> DeltaGen
 
 def _repeated(stream: Stream, answer: Answer) -> str:
     written = sum(map(len, stream.texts)) / max(1, sum(map(len, answer.texts)))
-    live = f"live again: {percent(min(1.0, written))}" if any(stream.texts) else "the model is loading"
-    return f"{_badge(answer)} :small[recorded; {live}]"
+    live = f"writing it again: {percent(min(1.0, written))}" if any(stream.texts) else "the model is loading"
+    return f"{_badge(answer)} :small[recorded in the audit; {live}]"
 
 
 def _texts_html(
@@ -222,7 +222,7 @@ def draw(prompt: str, answer: Answer, slot: DeltaGenerator) -> None:
         if answer.stopped and not answer.texts:
             st.caption("Stopped before the first word.")
         if answer.texts:
-            why = " · click a mark to see why" * any(answer.spans)
+            why = " · click a mark" * any(answer.spans)
             told = f"{_seeds_text(answer.seeds)}{' · stopped early' * answer.stopped}{why}"
             st.markdown(f"{_badge(answer)} :small[{told}]")
             keys = [text_key(answer.run_id, text) for text in answer.texts]
@@ -241,11 +241,11 @@ def _badge(answer: Answer) -> str:
     if not leaks:
         return f":gray-badge[no leak in {'this text' if samples == 1 else f'these {samples} texts'}]"
     patients_named = len(answer.leaked)
-    many = f"{leaks} of {samples} samples leak" if samples > 1 else "leaks"
+    many = f"{leaks} of {samples} texts leak" if samples > 1 else "leaks"
     return f":red-badge[:material/warning: {many}: {patients_named} patient{'s' * (patients_named > 1)}]"
 
 
 def _seeds_text(seeds: Sequence[int]) -> str:
     if seeds[-1] - seeds[0] != len(seeds) - 1:  # those of the audit are spread over 63 bits
-        return "written live, with the audit's seeds"
+        return "written again live"
     return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"

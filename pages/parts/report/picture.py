@@ -48,6 +48,12 @@ def answers(made: Report) -> list[str]:
     return lines
 
 
+def name_in_bold(name: str) -> str:
+    """`**B (ε = 8 per note).**` of the report's name `B: ε = 8 per note`: a sentence with a colon may follow."""
+    letter, colon, settings = name.partition(": ")
+    return f"**{literal(f'{letter} ({settings})' if colon else name, 200)}.**"
+
+
 def _guarantee(model: dict[Hashable, Any], refuted: bool) -> str:
     """The guarantee of a row of the report's table `models`, as the end of a sentence.
 

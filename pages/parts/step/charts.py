@@ -42,10 +42,9 @@ def lengths(step: StepGradients, norm: float, chosen: np.ndarray, one: int, unit
     if one in order:
         figure.add_bar(x=[None], y=[None], name=f"kept of the chosen {unit}", marker={"color": ONE})
     chart_style.level(figure, f"C = {norm:.3g}", y=norm, dash="dash")
-    figure.update_layout(**LAYOUT, barmode="stack", bargap=0.15, height=180)
-    figure.update_layout(legend={"x": 1, "xanchor": "right", "y": 1, "yanchor": "top"})  # where the bars are short
+    figure.update_layout(**LAYOUT, barmode="stack", bargap=0.15, height=240)  # on a telephone the legend has 4 lines
     figure.update_xaxes(title=f"{unit}s of this step, longest gradient first", showticklabels=False)
-    figure.update_yaxes(title="length", rangemode="tozero")
+    figure.update_yaxes(title="length of<br>the gradient", rangemode="tozero")
     return figure
 
 
@@ -72,7 +71,7 @@ def plane(step: StepGradients, norm: float, sigma: float, chosen: np.ndarray, se
     figure.update_layout(**LAYOUT, height=290)
     figure.update_layout(legend={"itemsizing": "constant"})  # the points of the noise are too small for a legend
     figure.update_xaxes(title="first principal direction", zeroline=True)
-    figure.update_yaxes(title="second", zeroline=True, scaleanchor="x", scaleratio=1)
+    figure.update_yaxes(title="second principal direction", zeroline=True, scaleanchor="x", scaleratio=1)
     return figure
 
 

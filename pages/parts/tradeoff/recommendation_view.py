@@ -58,7 +58,14 @@ def limits() -> lim.Limits | None:
     known, gain = registry.limits(), registry.figure(UTILITY).limit
     with st.container(border=True):
         left, right = st.columns([1, 2])
-        use = left.selectbox("What the model is for", USES, key="use", accept_new_options=True, **KEEP)
+        use = left.selectbox(
+            "What the model is for",
+            USES,
+            key="use",
+            accept_new_options=True,
+            help="It is named in the result. It does not change the limits.",
+            **KEEP,
+        )
         chosen = right.multiselect(
             "Risks that must stay low",
             list(known),

@@ -41,7 +41,7 @@ def test_the_verdict_stands_before_the_tables_and_the_link_keeps_the_choice(data
     app.toggle(key="report_annex").set_value(True).run()
     door = next(one.proto for one in app.get("page_link") if one.proto.label.startswith("Set limits"))
     assert parse_qs(door.query_string) == {"view": ["Which ε?"]}, "the view with the limits"
-    text = said(app)
+    text = said(app).replace("\u00a0=\u00a0", " = ")
     label = next(table.value for table in app.table if "label" in table.value).set_index("")["label"]
     assert label["Unit of privacy"] == "one note" and label["ε at δ"].replace("\\", "").startswith("ε = 8 at δ")
     assert label["Status"].startswith("shown, not promised") and "**Not protected**" in text
@@ -105,12 +105,18 @@ def test_limits_that_were_set_on_the_trade_off_page_are_in_the_report(data, smok
     assert "Every ε against your limits" in [expander.label for expander in app.expander]
 
 
+def test_a_name_before_a_sentence_has_no_colon():
+    assert picture.name_in_bold("B: ε = 8 per note").replace("\\", "") == "**B (ε = 8 per note).**"
+    assert picture.name_in_bold("model").replace("\\", "") == "**model.**"
+
+
 def test_the_verdict_on_release_comes_before_anything_else(data, smoke_specs):
     """The page asks whether the models can be released, so the answer must not wait below the picture."""
     app = opened(runs=f"{smoke_specs['plain'].run_id},{smoke_specs['dp'].run_id}")
     lines = [line.value for line in app.markdown]
     verdict = next(place for place, line in enumerate(lines) if "Not for release" in line)
-    assert lines[verdict].startswith("**B\\:") and sum("Not for release" in line for line in lines) == 1
+    assert lines[verdict].startswith(picture.name_in_bold("B: ε = 8 per note").replace(" = ", "\u00a0=\u00a0"))
+    assert sum("Not for release" in line for line in lines) == 1
     assert verdict < min(place for place, line in enumerate(lines) if "wrote a direct identifier of" in line)
 
 
