@@ -86,7 +86,7 @@ def told(samples: Sequence[tuple[str, Answer]], pair: Sequence[Run]) -> str:
         if own and not own[0].judged:
             lines.append(f"{side} model: leaks cannot be found, since no identifier of its patients is known.")
         elif own:
-            lines.append(f"{side} model: {leaks} of {sum(len(answer.texts) for answer in own)} samples leak.")
+            lines.append(f"{side} model: {leaks} of {sum(len(answer.texts) for answer in own)} texts leak.")
     return " ".join(lines)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -152,9 +153,7 @@ def test_a_screen_reader_is_told_how_many_samples_of_the_newest_prompt_leak(work
 
     newest = [("Re:", sample(left, leak)), ("Re:", sample(left, invented)), ("Re:", sample(right))]
     older = [("Patient:", sample(left, leak)), ("Patient:", sample(right, leak))]
-    assert why.told(newest + older, [left, right]) == (
-        "Left model: 1 of 2 samples leak. Right model: 0 of 1 samples leak."
-    )
+    assert why.told(newest + older, [left, right]) == ("Left model: 1 of 2 texts leak. Right model: 0 of 1 texts leak.")
     assert why.told([], [left, right]) == ""
 
 
@@ -164,6 +163,11 @@ def test_nothing_is_called_no_leak_where_no_identifier_is_known(workspace):
     answer = Answer(run.id, (0,), ("Ann Lee",), ((),), judged=False)
     assert "cannot be judged" in side_by_side._badge(answer) and "no leak in" not in side_by_side._badge(answer)
     assert "no leak in" in side_by_side._badge(Answer(run.id, (0,), ("Ann Lee",), ((),)))
+    two = Answer(run.id, (1, 2**40), ("Ann Lee", "Bea"), ((), ()))
+    assert "no leak in these 2 texts" in side_by_side._badge(two)
+    assert side_by_side._seeds_text(two.seeds) == "written again live", "the audit's seeds are spread"
+    half = SimpleNamespace(texts=["Ann L"])
+    assert side_by_side._repeated(half, two).endswith(":small[recorded in the audit; writing it again: 50\u00a0%]")
     (sample,) = (own for _, own in side_by_side.Try("Re:", (answer,)).samples())
     assert not sample.judged
     assert why.told([("Re:", answer)], [run]) == (

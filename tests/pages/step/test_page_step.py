@@ -88,7 +88,10 @@ def test_the_bars_and_the_path_add_up_to_the_gradients(stored):
     assert np.asarray(bars[0].y) + np.asarray(bars[2].y) == pytest.approx(np.sort(stored.norms)[::-1])
     keys = {bar.name: bar.marker.color for bar in bars if bar.x[0] is None and bar.type == "bar"}
     assert set(bars[0].marker.color) == set(keys.values()), "the legend has every colour of the kept parts"
-    path = charts.plane(stored, 0.5, 1.0, chosen, 0, "patient").data[0]
+    plane = charts.plane(stored, 0.5, 1.0, chosen, 0, "patient")
+    titles = [plane.layout.xaxis.title.text, plane.layout.yaxis.title.text]
+    assert titles == ["first principal direction", "second principal direction"], "“second” alone reads as a time"
+    path = plane.data[0]
     assert path.name == "sum, patient by patient"
     end = stored.clipped(0.5, chosen).place
     assert (path.x[-1], path.y[-1]) == pytest.approx(tuple(end)) and (path.x[0], path.y[0]) == (0, 0)
