@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -300,8 +299,3 @@ def curve_sentence(
         f"{told} Alarm: the noise from which ε = {promised_text(promised)} was computed does not allow this many right "
         "guesses. At most one in twenty runs whose guarantee holds shows this alarm by chance."
     )
-
-
-def unbroken(text: str) -> str:
-    """The text with each `ε = 8` on one line."""
-    return re.sub(r"([εδσ]) = (?=\S)", rf"\1{NBSP}={NBSP}", text)

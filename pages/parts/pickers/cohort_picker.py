@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import streamlit as st
 from pydantic import ValidationError
@@ -21,7 +21,6 @@ PRESETS = {
     **{"own": "custom", "brought": "my notes"},
 }
 LIMITS = {"le": "{:,g} at most", "ge": "{:,g} at least", "lt": "must be below {:,g}", "gt": "must be above {:,g}"}
-SYMBOLS = {"delta": "δ", "noise_multiplier": "σ", "target_epsilon": "ε"}  # as the page labels these settings
 LENGTHS = {"full": "full notes", "brief": "two sentences each"}
 COPIES = [8, 16, 64]
 VARIANTS = {
@@ -133,18 +132,21 @@ def _share(label: str, default: float, key: str, help: str | None = None) -> flo
     return st.slider(label, 0, 100, round(100 * default), 5, format="%d %%", key=key, help=help, **KEEP) / 100
 
 
-def sentence(error: ValidationError) -> str:
-    """What a validation error says, in words: which setting, and what is wrong with it."""
-    return " ".join(f"{_in_words(item)}." for item in error.errors())
+def sentence(error: ValidationError, symbols: Mapping[str, str] | None = None) -> str:
+    """What a validation error says, in words: which setting, and what is wrong with it.
+
+    `symbols` are the page's names of settings that are no words.
+    """
+    return " ".join(f"{_in_words(item, symbols or {})}." for item in error.errors())
 
 
-def _in_words(item: ErrorDetails) -> str:
+def _in_words(item: ErrorDetails, symbols: Mapping[str, str]) -> str:
     """`Epochs: 1,000 at most`; where pydantic has a message in words, that message."""
-    where = " ".join(SYMBOLS.get(str(step), str(step).replace("_", " ")) for step in item["loc"])
+    where = " ".join(symbols.get(str(step), str(step).replace("_", " ")) for step in item["loc"])
     limit = next((words.format(item["ctx"][key]) for key, words in LIMITS.items() if key in item.get("ctx", {})), None)
     message = limit or item["msg"].removeprefix("Value error, ")
     text = f"{where}: {message}" if where else message
-    return f"{text[0].upper()}{text[1:]}" if text[0].isascii() else text  # Δ is another quantity than δ
+    return f"{text[0].upper()}{text[1:]}" if text[0].isascii() else text  # a capital Greek letter is another quantity
 
 
 def describe(spec: CorpusSpec) -> str:

@@ -41,6 +41,7 @@ KINDS = {
         shipped_folder(ModelSpec(kind=kind)) / "model.safetensors"
     ).exists()  # offer only models that can be trained here
 }
+SYMBOLS = {"delta": "δ", "noise_multiplier": "σ", "target_epsilon": "ε"}  # labels of these settings
 MOST_EPOCHS = 1_000  # that `TrainingSpec` allows
 UNITS = {"note": "each note", "patient": "all of a patient's notes"}
 TIMES = {"short": "short, for a class", "full": "full recipe"}
@@ -78,7 +79,7 @@ def choose_run(corpus: CorpusSpec, *, notes: int, capped: int) -> RunSpec | str:
             vocabulary=words,
         )
     except ValidationError as error:
-        return sentence(error)
+        return sentence(error, SYMBOLS)
     except ValueError as error:
         return f"{str(error)[0].upper()}{str(error)[1:]}."
 

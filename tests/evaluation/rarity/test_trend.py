@@ -174,8 +174,8 @@ def test_every_figure_says_its_direction():
     assert "the data do not show" in headline("zlib", replace(more, corrected=0.2, tested=1))
     chance = replace(more, slope=Interval(0.1, 0.03, 0.17), corrected=0.06, tested=6)
     assert headline("ratio base", chance) == (
-        "Rarer patients look easier to recognise by the ratio to the public model, but not clearly: with 6 attacks "
-        "tested, chance alone shows as much in up to 6 of 100 such cohorts."
+        "Rarer patients look easier to recognise by the likelihood ratio to the public model (ratio base), but not "
+        "clearly: with 6 attacks tested, chance alone shows as much in up to 6 of 100 such cohorts."
     )
     assert "look harder" in headline("loss", replace(chance, slope=Interval(-0.1, -0.17, -0.03)))
     assert "the data do not show" in headline("loss", replace(chance, slope=Interval(0.1, -0.03, 0.17)))
