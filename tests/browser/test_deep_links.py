@@ -91,6 +91,8 @@ def test_a_tile_opens_its_claim_and_the_link_says_so(tab, server):
     settled(tab)
     tiles = tab.locator(".js-plotly-plot").first
     expect(tiles.locator(".bars .point").first).to_be_visible(timeout=WAIT)
+    expect(tab.get_by_role("heading", level=2).first).to_be_in_viewport(timeout=WAIT)  # the link's claim
+    tiles.locator(".bars .point").first.scroll_into_view_if_needed()
     box = tiles.locator(".bars .point").first.bounding_box()
     tab.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     expect(tab).not_to_have_url(re.compile("claim=P-c1"), timeout=WAIT)

@@ -224,25 +224,25 @@ def test_marked_names_are_there_before_the_models_have_written_a_word(tab, held_
     left, right = columns(tab)
     expect(left.locator(f".phi-card {MARK}").first).to_contain_text("leak: full name of patient", timeout=WAIT)
     for column in (left, right):
-        expect(column.get_by_text("recorded; the model is loading")).to_be_visible(timeout=WAIT)
+        expect(column.get_by_text("recorded in the audit; the model is loading")).to_be_visible(timeout=WAIT)
         expect(column.locator(".phi-card")).to_have_count(SAMPLES, timeout=WAIT)
     expect(left.get_by_text(re.compile(rf"of {SAMPLES} texts leak"))).to_be_visible(timeout=WAIT)
     expect(right.get_by_text("no leak")).to_be_visible(timeout=WAIT)
     expect(tab.locator(".st-key-stop button").first).to_be_visible(timeout=WAIT)
-    assert tab.get_by_text("written live").count() == 0
+    assert tab.get_by_text("written again live").count() == 0
     before = words(left)
     assert all(text.startswith(shown) for text, shown in zip(texts, before, strict=True)), "in the audit's order"
     assert min(map(len, before)) > 40
     shot(tab, "recorded-1-before-a-word")
 
     held_back.let(3)
-    expect(left.get_by_text(re.compile(r"recorded; live again: [1-9]"))).to_be_visible(timeout=WAIT)
+    expect(left.get_by_text(re.compile(r"recorded in the audit; writing it again: [1-9]"))).to_be_visible(timeout=WAIT)
     assert words(left) == before
 
     held_back.let(ALL)
     expect(left.get_by_text("written again live")).to_be_visible(timeout=WAIT)
     settled(tab)
-    assert tab.get_by_text("recorded;").count() == 0
+    assert tab.get_by_text("recorded in the audit").count() == 0
     assert words(left) == before, "the models wrote the recorded texts again"
     expect(left.locator(f"{MARK}[data-why]").first).to_be_visible(timeout=WAIT)
     no_traceback(tab)
@@ -262,7 +262,7 @@ def test_names_are_marked_while_a_new_answer_is_written(tab, held_back, shot):
     growing = left.locator(".phi-card").filter(has_text="▍")
     expect(growing.filter(has=tab.locator(MARK)).first).to_contain_text("leak: full name of patient", timeout=WAIT)
     expect(growing).to_have_count(SAMPLES, timeout=WAIT)
-    assert tab.get_by_text("recorded;").count() == 0
+    assert tab.get_by_text("recorded in the audit").count() == 0
     expect(tab.locator(".st-key-stop button").first).to_be_visible(timeout=WAIT)
     shot(tab, "recorded-2-while-written")
 

@@ -107,7 +107,7 @@ def read_as_a_board_would(chromium, report: Path, shot) -> None:
         shot(page, f"stakeholder-report-{scheme}", full=True)
         expect(page.get_by_role("heading", level=1)).to_have_text("Privacy report")
         words = page.locator("body").inner_text()
-        assert f"For: {USE}" in words and "that meets your limits here is 8" in words
+        assert f"For: {USE}" in words and "measured here, 8, meets your limits" in words
         for name in HIPAA_IDENTIFIERS:
             assert name in words
         page.set_viewport_size({"width": 420, "height": 860})
@@ -176,7 +176,7 @@ def test_from_an_epsilon_to_a_report_that_can_be_signed(chromium, tab, released,
     tab.get_by_role("link", name="Add it to a report").click()
 
     expect(tab.get_by_role("heading", level=1, name="Report")).to_be_visible(timeout=WAIT)
-    expect(tab.get_by_text("that meets your limits here is 8", exact=False)).to_be_visible(timeout=WAIT)
+    expect(tab.get_by_text("measured here, 8, meets your limits", exact=False)).to_be_visible(timeout=WAIT)
     no_traceback(tab)
     read_as_a_board_would(chromium, saved(tab, "Report (HTML, prints to PDF)", tmp_path), shot)
 
