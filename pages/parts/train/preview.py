@@ -120,7 +120,7 @@ def show_preview(spec: RunSpec, coming: Preview, *, most_notes: int) -> None:
         if privacy.private:
             assert coming.sample_rate is not None and coming.epsilon is not None  # a private run has everything
             st.metric("noise σ", f"{coming.sigma:.3g}")
-            st.metric(f"share of {privacy.unit}s per step", percent(coming.sample_rate))
+            st.metric(f"{privacy.unit}s in a step", percent(coming.sample_rate))
             st.metric(f"ε per {privacy.unit}", promised_text(coming.epsilon))
     if privacy.private:
         assert coming.epsilon is not None and coming.delta is not None and coming.counted_by  # a private run has all

@@ -62,7 +62,7 @@ def test_the_cost_is_known_before_training(data):
     shown = figures(app)
     notes = len(Workspace(data, shared=()).corpus(CORPUS_PRESETS["smoke"]).training_notes())
     assert shown["steps"] == f"{-(-2 * notes // 16)}"
-    assert shown["share of notes per step"] == f"{1600 / notes:.0f}\u00a0%"
+    assert shown["notes in a step"] == f"{1600 / notes:.0f}\u00a0%"
     spent = epsilon(
         noise_multiplier=float(shown["noise σ"]), sample_rate=16 / notes, steps=int(shown["steps"]), delta=1e-5
     )
