@@ -25,7 +25,9 @@ MANY = (
 )
 NO_SECRET = 1.0  # bits above canaries never planted that still count as not memorised
 _WITH_DP = tuple(Need(many_copies(8.0, seed)) for seed in SEEDS)
+WEAK = 30.0  # ε at which the recipe's training has far less noise than at 8
 _WITHOUT = tuple(Need(many_copies(None, seed)) for seed in SEEDS)
+_AT_WEAK = tuple(Need(many_copies(WEAK, seed)) for seed in SEEDS)
 
 
 def _memorised(runs: StoredRuns) -> list[Figure]:
@@ -43,6 +45,23 @@ def _often(runs: StoredRuns) -> list[Figure]:
         difference, canaries = exposure_difference(runs, *sides, least=OFTEN)
         found.append(labelled(seeded("gpt2", seed), difference, units=canaries))
     return found
+
+
+def _at_weak(runs: StoredRuns, least: int, most: int) -> list[Figure]:
+    found = []
+    for seed in SEEDS:
+        sides = many_copies(WEAK, seed), many_copies(None, seed)
+        difference, canaries = exposure_difference(runs, *sides, least=least, most=most)
+        found.append(labelled(seeded("gpt2", seed), difference, units=canaries))
+    return found
+
+
+def _once_at_weak(runs: StoredRuns) -> list[Figure]:
+    return _at_weak(runs, 1, 1)
+
+
+def _often_at_weak(runs: StoredRuns) -> list[Figure]:
+    return _at_weak(runs, OFTEN, MOST_COPIES)
 
 
 def _by_copies(runs: StoredRuns, epsilon: float | None) -> list[Figure]:
@@ -238,6 +257,49 @@ CLAIMS = (
         differs=f"ε = 8 instead of 0.58, and {MOST_COPIES} copies instead of up to 100,000. Canaries of three "
         "trainings count as independent. The figures were known when this rule was written: H-c15 had each seed's by "
         f"form, and the pooled means had been computed. {SYNTHETIC}",
+        page="canaries",
+    ),
+    Claim(
+        id="H-c26",
+        title="Weak privacy hides a secret that occurs once",
+        says="A secret that occurs once is known less well to a model trained with DP than to one without, at an ε far "
+        "above the paper's, too.",
+        figure="black curves (ε = 0.58) far below the red ones; no larger ε",
+        place="§5.2, figure 2",
+        quantity=f"mean exposure of canaries planted once: at ε = {WEAK:g} − without privacy, in bits",
+        unit="number",
+        measure=_once_at_weak,
+        rule=Below(),
+        needs=(*_AT_WEAK, *_WITHOUT),
+        sizes=MANY,
+        differs="Our question, about canaries planted once or, in H-c27, often. The figures at ε = 8 were known "
+        f"(H-c14), those at this ε were not. {SYNTHETIC}",
+        why={
+            "holds": "Canaries planted once have 1.5 to 3.0 bits on average, about as many as at ε = 8 (0.9 to 2.8), "
+            "and 9.8 to 10 without privacy."
+        },
+        page="canaries",
+    ),
+    Claim(
+        id="H-c27",
+        title="Weak privacy hides even what is often repeated",
+        says="A secret that occurs often is known less well to a model trained with DP than to one without, at an ε "
+        "far above the paper's, too. H-c12 asks this at ε = 8.",
+        figure="black curves (ε = 0.58) far below the red ones; no larger ε",
+        place="§5.2, figure 2",
+        quantity=f"mean exposure of canaries planted {OFTEN} to {MOST_COPIES} times: at ε = {WEAK:g} − without "
+        "privacy, in bits",
+        unit="number",
+        measure=_often_at_weak,
+        rule=Below(),
+        needs=(*_AT_WEAK, *_WITHOUT),
+        sizes=MANY,
+        differs=f"Our question. {MOST_COPIES} copies instead of up to 100,000. The figures at ε = 8 were known "
+        f"(H-c12), those at this ε were not. {SYNTHETIC}",
+        why={
+            "holds": "The canaries of 16 copies make the difference, with 5.8 to 7.0 bits. Those of 32 and of 64 "
+            "copies rank first or nearly so (9.8 to 10 bits), as they do without privacy."
+        },
         page="canaries",
     ),
 )

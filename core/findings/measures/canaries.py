@@ -17,7 +17,7 @@ from core.spec import RunSpec
 
 
 def exposure_difference(
-    runs: StoredRuns, one: RunSpec, other: RunSpec, *, form: str | None = None, least: int = 1
+    runs: StoredRuns, one: RunSpec, other: RunSpec, *, form: str | None = None, least: int = 1, most: int | None = None
 ) -> tuple[Interval, int]:
     """Mean over planted canaries of the exposure under `one` − that under `other`, in bits.
 
@@ -30,34 +30,43 @@ def exposure_difference(
         other: The run that is subtracted.
         form: Canaries of this form alone; of all three forms without it.
         least: The smallest number of copies that counts.
+        most: The largest one; without it, any.
 
     Raises:
         Missing: No such canary was planted.
     """
-    return pooled_exposure_difference(runs, [(one, other)], form=form, least=least)
+    return pooled_exposure_difference(runs, [(one, other)], form=form, least=least, most=most)
 
 
 def pooled_exposure_difference(
-    runs: StoredRuns, pairs: Sequence[tuple[RunSpec, RunSpec]], *, form: str | None = None, least: int = 1
+    runs: StoredRuns,
+    pairs: Sequence[tuple[RunSpec, RunSpec]],
+    *,
+    form: str | None = None,
+    least: int = 1,
+    most: int | None = None,
 ) -> tuple[Interval, int]:
     """`exposure_difference` over the canaries of several pairs of runs together, each pair on canaries of its own.
 
     Raises:
         Missing: In no pair was such a canary planted.
     """
-    apart, most = [], 0.0
+    apart, top = [], 0.0
     for pair in pairs:
-        sides = [_planted(_sentences(runs, spec), form, least) for spec in pair]
+        sides = [_planted(_sentences(runs, spec), form, least, most) for spec in pair]
         apart.append((sides[0]["exposure"] - sides[1]["exposure"]).dropna().to_numpy())
-        most = max(most, *(_most(side) for side in sides if len(side)), 0.0)
+        top = max(top, *(_most(side) for side in sides if len(side)), 0.0)
     paired = np.concatenate(apart)
     if not len(paired):
-        raise Missing(f"no canary {'' if form is None else f'of the form {form} '}was planted {least} times or more")
-    return mean_within(paired.tolist(), -most, most), len(paired)
+        often = f"{least} times or more" if most is None else f"{least} to {most} times"
+        raise Missing(f"no canary {'' if form is None else f'of the form {form} '}was planted {often}")
+    return mean_within(paired.tolist(), -top, top), len(paired)
 
 
-def _planted(rows: pd.DataFrame, form: str | None, least: int) -> pd.DataFrame:
+def _planted(rows: pd.DataFrame, form: str | None, least: int, most: int | None) -> pd.DataFrame:
     chosen = rows["inserted"] & (rows["insertions"] >= least)
+    if most is not None:
+        chosen &= rows["insertions"] <= most
     if form is not None:
         chosen &= rows["form"] == form
     return rows[chosen].set_index("canary_id")
