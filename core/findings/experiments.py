@@ -96,6 +96,12 @@ def of_public_notes(kind: ModelKind, epsilon: float | None = None) -> RunSpec:
     )
 
 
+def by_token(kind: ModelKind) -> RunSpec:
+    """As `of_public_notes` without privacy, but every note counts in proportion to its length."""
+    spec = of_public_notes(kind)
+    return spec.model_copy(update={"training": spec.training.model_copy(update={"weighting": "token"})})
+
+
 def seeded(kind: ModelKind, seed: int) -> str:
     """`GPT-2, seed 0`."""
     return f"{MODEL_NAMES[kind]}, seed {seed}"

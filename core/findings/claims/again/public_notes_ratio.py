@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from core.attacks.membership.decision import LOSS, RATIO
@@ -18,14 +19,16 @@ from core.findings.claims.mireshghallah import (
     ratio_minus_loss,
     side,
 )
-from core.findings.experiments import FEW, of_public_notes
+from core.findings.experiments import FEW, by_token, of_public_notes
 from core.findings.measures.attacks import caught_at, difference
 from core.findings.measures.tables import labelled
 from core.findings.stored_runs import StoredRuns
+from core.spec import RunSpec
 from core.spec.model_names import MODEL_NAMES
 
 _FEATURES = "memorised notes"
 VERY_SHORT = 60  # tokens; the paper's 10 to 20 leave 45 notes
+_BY_TOKEN = tuple(by_token(spec.model.kind) for spec in BOTH)
 
 
 def _masked(runs: StoredRuns) -> list[Figure]:
@@ -44,14 +47,22 @@ def _lengths(runs: StoredRuns) -> list[Figure]:
     return [one for spec in BOTH for one in by_length(runs, spec)]
 
 
-def _very_short(runs: StoredRuns) -> list[Figure]:
+def _long_minus_very_short(runs: StoredRuns, specs: Sequence[RunSpec]) -> list[Figure]:
     found = []
-    for spec in BOTH:
+    for spec in specs:
         for attack in (DOMAIN, LOSS):
             notes = side(runs, spec, attack)
             apart = difference(replace(notes, length="long"), replace(notes, most_tokens=VERY_SHORT))
             found.append(labelled(f"{MODEL_NAMES[spec.model.kind]}, {attack}", apart))
     return found
+
+
+def _very_short(runs: StoredRuns) -> list[Figure]:
+    return _long_minus_very_short(runs, BOTH)
+
+
+def _by_token(runs: StoredRuns) -> list[Figure]:
+    return _long_minus_very_short(runs, _BY_TOKEN)
 
 
 def _levels(runs: StoredRuns) -> list[Figure]:
@@ -142,9 +153,27 @@ CLAIMS = (
             "does not hold": "It turns round: these notes leak more than long ones, which three of the four "
             "differences show. AUC under GPT-2 .773 by the loss and .928 by the ratio, against .675 and .887 of long "
             "notes. The public models find members in neither (loss: .497 and .494 for GPT-2's, .434 and .482 for "
-            "DistilBERT's), so the groups were not easier to tell apart beforehand; this was computed afterwards. One "
-            "reason may be that every note counts alike in "
-            "training, and so a word of a short note more. That was not tested."
+            "DistilBERT's), so the groups were not easier to tell apart beforehand; this was computed afterwards. The "
+            "reason is that every note counts alike in training, and so a word of a short note more: where tokens "
+            "count alike, long notes leak more (M-c44)."
+        },
+    ),
+    asked_again(
+        "M-c4",
+        "M-c44",
+        "public reports, every token counts alike",
+        "about synthetic notes, M-c41 about the same reports and the same groups of notes, after training in which "
+        "every note counts alike",
+        quantity=f"{AUC}: notes above the median length − notes of at most {VERY_SHORT} tokens, the same attack",
+        measure=_by_token,
+        needs=attacked(*_BY_TOKEN, attacks=(LOSS, DOMAIN)),
+        sizes=SIZES + f"; about 400 of them have at most {VERY_SHORT} tokens",
+        differs="Our experiment, to explain M-c41. A note counts in training in proportion to its length "
+        f"(`--weighting token`), as when the loss is a mean over tokens. {DIFFERS} {FEW}",
+        why={
+            "cannot tell": "Every difference changes its sign against M-c41. GPT-2's two are clear (12 and 14 points "
+            "instead of −10 and −4), DistilBERT's intervals include 0. So what makes short notes leak more is how "
+            "much a word of theirs counts in training."
         },
     ),
     asked_again(
