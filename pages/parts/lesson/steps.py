@@ -175,7 +175,7 @@ def _coincidence(figures: Figures) -> Step:
             ]
         ),
         axis="share of patients whose value it wrote",
-        asked=f"Held-out patients whose {label} the texts contain, compared in proportion with training patients",
+        asked=f"How often the texts contain a held-out patient's {label}, compared with a training patient's",
         table=pd.DataFrame(rows, columns=["identifier", "training patients", "held-out patients", "verdict"]),
     )
 
