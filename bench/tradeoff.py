@@ -1,8 +1,8 @@
 """What the planned sweep shows, as figures with their bars: `python -m core bench tradeoff --json`.
 
-It reads the runs of `core.demo.plan` that exist (your own and the shipped ones) and trains none; `make demo` makes
-them. Figures are means over the existing seeds, with 95 % intervals; null where runs are missing, which is said on
-standard error.
+It reads the runs of `core.demo.plan` that exist (your own, the shipped ones, and those shipped for Findings) and trains
+none; `make demo` makes them. Figures are means over the existing seeds, with 95 % intervals; null where runs are
+missing, which is said on standard error.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from core.demo.plan import KINDS, SIZES, parts, reference_spec
 from core.evaluation.across_sizes import BITS, bits_per_character
 from core.evaluation.summary import RunTables
 from core.evaluation.sweep.tradeoff_table import LARGE, MIDDLE, SMALL, reached, tradeoff_table
+from core.findings.stored_runs import with_shipped
 from core.runs.queries import metrics
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS, ModelKind, RunSpec
@@ -25,7 +26,7 @@ NOTES = {"3k": SMALL, "12k": MIDDLE, "48k": LARGE}
 
 def main(json: bool = False) -> None:
     """Print `{kind: {key: {value, low, high, bar}}}`, or a readable table with verdicts."""
-    workspace = Workspace()
+    workspace = with_shipped(Workspace())
     table, lacking = tradeoff_table(*_measured(workspace), KINDS)
     for sentence in lacking:
         print(sentence, file=sys.stderr)

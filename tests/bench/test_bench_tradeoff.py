@@ -1,16 +1,23 @@
-"""`bench tradeoff` on shipped runs: the base model that every gain is counted from."""
+"""`bench tradeoff` on shipped runs: the base model that every gain is counted from, and the bars that are missed."""
 
 from __future__ import annotations
 
 import itertools
 import math
+import re
+from pathlib import Path
 
 import pytest
 
-from bench.tradeoff import _of_the_recipe, _reference_bits
+from bench.tradeoff import _measured, _of_the_recipe, _reference_bits
 from core.demo.plan import KINDS, SEEDS, SIZES, parts, reference_spec, spec_of
+from core.evaluation.sweep.tradeoff_table import reached, tradeoff_table
+from core.findings.stored_runs import with_shipped
 from core.runs.store import DEMO, Workspace
 from core.spec import CORPUS_PRESETS
+from core.spec.model_names import MODEL_NAMES
+
+RECIPE = Path("docs/methods/recipe.md")
 
 
 def test_the_reference_of_an_older_run_is_computed_from_its_tables(tmp_path) -> None:
@@ -37,3 +44,23 @@ def test_every_point_of_the_curve_is_one_training_a_seed() -> None:
         kept = [one for one in here if one.privacy.target_epsilon == epsilon and _of_the_recipe(one)]
         assert {one.run_id for one in kept} == {spec_of(size, kind, epsilon, seed).run_id for seed in SEEDS}
     assert any(one.defence is not None for one in planned)  # what the curve leaves out is planned
+
+
+def test_the_recipes_chapter_lists_every_bar_that_is_missed_and_no_other(tmp_path) -> None:
+    table, _ = tradeoff_table(*_measured(with_shipped(Workspace(tmp_path, shared=(DEMO,)))), KINDS)
+    missed = {
+        f"{MODEL_NAMES[kind]} `{key}`": figure
+        for kind, figures in table.items()
+        for key, figure in figures.items()
+        if reached(key, figure) is False
+    }
+    text = RECIPE.read_text(encoding="utf-8").partition("## Bars that are missed")[2].partition("\n**")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if "`" in line]
+    listed = {row[0]: row[1:] for row in rows if len(row) == 4}
+    assert listed.keys() == missed.keys()
+    for name, (value, bar, by) in listed.items():
+        stated, limit = (float(re.findall(r"[−\d.]+", cell)[0].replace("−", "-")) for cell in (value, bar))
+        assert stated == pytest.approx(missed[name]["value"], abs=0.005)
+        assert limit == pytest.approx(missed[name]["bar"], abs=5e-4)
+        if "first_leaking" not in name:
+            assert float(by) == pytest.approx(missed[name]["bar"] - missed[name]["value"], abs=0.0051)
