@@ -4,10 +4,11 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.attacks.prompts import PROMPTS
+from core.evaluation import comparison
 from core.runs.run import Run
 from pages.parts.common import phi_text, shell
 from pages.parts.home import pictures
-from pages.parts.pickers import comparison, run_picker
+from pages.parts.pickers import run_picker
 from pages.parts.playground import leak_counts, prompt_session, side_by_side, why
 from pages.parts.session import owner, resources
 

@@ -4,9 +4,10 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.attacks.prompts import PROMPTS
+from core.evaluation import comparison
 from core.runs.run import Run
 from pages.parts.common import layout, phi_text, shell, together
-from pages.parts.pickers import comparison, hospitals, run_picker
+from pages.parts.pickers import hospitals, run_picker
 from pages.parts.playground import leak_counts, look_inside, prompt_session, side_by_side, why
 from pages.parts.playground.side_by_side import Try
 

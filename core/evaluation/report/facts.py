@@ -30,6 +30,7 @@ from core.evaluation.report.deployment_record import record
 from core.evaluation.report.findings import (
     bounds_by_curve,
     finding,
+    noise_alone,
     planted_gradients,
     promised_facts,
     recommended_facts,
@@ -248,7 +249,7 @@ def build(
                 about, own, first.facts, made=made, released=None if entry is None else _date(entry.time)
             ),
             "verdict": [
-                finding(run, one, tables, most[run.id], choices.get(run.id))
+                finding(run, one, tables, most[run.id], choices.get(run.id), _beside(workspace, run, runs))
                 for run, one in zip(runs, facts, strict=True)
             ],
             "bounds_by_curve": bounds_by_curve(tables["bounds"]),
@@ -278,6 +279,11 @@ def rarity_of(workspace: Workspace, runs: Sequence[Run]) -> Rarity:
     """The section on rare diseases (`core.evaluation.report.rarity.rarity`), which takes seconds for full audits."""
     audits = {run.id: workspace.audit(run.id) for run in runs}
     return rarity(workspace, runs, audits, workspace.corpus(runs[0].spec.corpus, store=False))
+
+
+def _beside(workspace: Workspace, run: Run, runs: Sequence[Run]) -> list[str]:
+    """What a run and its control without noise have to do with the others, in sentences."""
+    return noise_alone(run, runs, workspace.find(run.spec.clipped_spec()) if run.spec.privacy.private else None)
 
 
 def _not_attacked(run: Run) -> str:

@@ -11,16 +11,25 @@ import pandas as pd
 
 from core.common.formatting import delta_text, promised_text
 from core.corpus.tables import Corpus
+from core.evaluation.comparison import differences
 from core.evaluation.figures.limited import UTILITY
 from core.evaluation.guarantee.audit_guarantee import by_curve, headline_bound
 from core.evaluation.guarantee.odds import group_sentence, mechanism_sentence
 from core.evaluation.guarantee.step_audit import PLANTED_COLUMNS, chosen_proof
 from core.evaluation.membership.strongest_attack import Strongest, strongest_sentence
+from core.evaluation.registry import figure_text
 from core.evaluation.report.glance import LEAK, ONE_TRAINING
 from core.evaluation.report.tables import ENDS
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.sweep.recommendation import Recommendation
-from core.evaluation.wording import audit_sentence, curve_sentence, leak_sentence, odds_sentence, planted_sentence
+from core.evaluation.wording import (
+    audit_sentence,
+    curve_sentence,
+    interval_text,
+    leak_sentence,
+    odds_sentence,
+    planted_sentence,
+)
 from core.runs.facts import RunFacts
 from core.runs.ledger.choice import Choice
 from core.runs.ledger.entries import Release, entry_of
@@ -37,11 +46,16 @@ LONGEST = 300  # letters of a sentence of the ledger on the first page
 
 
 def finding(
-    run: Run, facts: RunFacts, tables: Mapping[str, pd.DataFrame], most_notes: int, choice: Choice | None = None
+    run: Run,
+    facts: RunFacts,
+    tables: Mapping[str, pd.DataFrame],
+    most_notes: int,
+    choice: Choice | None = None,
+    beside: Sequence[str] = (),
 ) -> dict[str, Any]:
     """A run in a few sentences: promise, odds, leaks and their control, membership, what attacks prove about ε.
 
-    `choice`: as the ledger has it; `facts` are then those of the release.
+    `choice`: as the ledger has it; `facts` are then those of the release. `beside` are the sentences of `noise_alone`.
     """
     held = facts.guarantee
     shown = held is not None and held["noise_source"] != "secret"
@@ -57,11 +71,8 @@ def finding(
         ]
         if held["unit"] == "note" and most_notes > 1:
             sentences.append(group_sentence(choice.best_of(run.privacy) if choice else run.privacy, most_notes))
-    at = run.metrics.set_index(["metric", "arm"])
-    if (LEAK, "run") in at.index and (LEAK, "heldout") in at.index:
-        value, low, high = (float(at.loc[(LEAK, "run"), end]) for end in ENDS)
-        control = [float(at.loc[(LEAK, "heldout"), end]) for end in ENDS]
-        rate = leak_sentence(value, low, high, control[0], control[1], control[2])
+    rate = _leak(run)
+    if rate:
         sentences.append(f"Patients for whom it wrote a direct identifier: {rate}")
     for row in tables["strongest"].query("run == @run.id").itertuples():
         found = Strongest(row.attack, Interval(row.value, row.low, row.high), row.attacks, row.patients)
@@ -73,7 +84,42 @@ def finding(
         sentences.append(audit_sentence(float(row["epsilon"]), float(row["promised"]), float(row["ceiling"])))
         sentences += [one["sentence"] for one in bounds_by_curve(own)]
     sentences += [one["sentence"] for one in planted_gradients(tables["planted"].query("run == @run.id"))]
-    return {"run": run.id, "training": facts.training, "sentences": sentences}
+    return {"run": run.id, "training": facts.training, "sentences": [*sentences, *beside]}
+
+
+def _leak(run: Run) -> str:
+    """For how many patients it wrote a direct identifier, with the control; empty if that was not measured."""
+    at = run.metrics.set_index(["metric", "arm"])
+    if (LEAK, "run") not in at.index or (LEAK, "heldout") not in at.index:
+        return ""
+    value, low, high = (float(at.loc[(LEAK, "run"), end]) for end in ENDS)
+    control, control_low, control_high = (float(at.loc[(LEAK, "heldout"), end]) for end in ENDS)
+    return leak_sentence(value, low, high, control, control_low, control_high)
+
+
+def noise_alone(run: Run, runs: Sequence[Run], control: Run | None) -> list[str]:
+    """What a private run and those beside it differ in besides noise, and what its training leaks without noise.
+
+    Args:
+        run: a run of the report; of others than private ones nothing is said.
+        runs: all of them.
+        control: the same training without noise, if it is stored.
+    """
+    if not run.spec.privacy.private:
+        return []
+    unlike = differences([run, *(other for other in runs if other.id != run.id)])
+    found = [unlike] if unlike else []
+    if control is None:
+        return found
+    parts = []
+    at = control.metrics.set_index(["metric", "arm"])
+    if ("auc_loss", "run") in at.index:
+        value, low, high = (float(at.loc[("auc_loss", "run"), end]) for end in ENDS)
+        shown = interval_text(low, high, lambda end: figure_text("auc_loss", end))
+        parts.append(f"the loss attack has an AUC by note of {figure_text('auc_loss', value)} ({shown})")
+    if rate := _leak(control):
+        parts.append(f"patients for whom it wrote a direct identifier: {rate}")
+    return [*found, f"The same training without noise: {'; '.join(parts)}"] if parts else found
 
 
 def bounds_by_curve(bounds: pd.DataFrame) -> list[dict[str, Any]]:

@@ -38,6 +38,7 @@ from core.training.accounting.composition import has_advantage
 
 Row = Mapping[Hashable, Any]
 LEAK = "direct_patients"  # the leak that the verdict is about
+KNOWN_WORDS = "known_words"
 OF_A_KEY = "Its noise came from a secret key, which was destroyed after training."
 NOTHING_FOUND = "These attacks found nothing, but that protects nobody. "
 OF_A_SEED = "Its noise came from a public seed, so anybody can generate it again and subtract it."
@@ -371,5 +372,19 @@ def _useful(subject: Subject) -> str:
     told = f"{name.capitalize()} on held-out notes {figure_text('perplexity_heldout', row['value'])} "
     told += f"({interval_text(row['low'], row['high'], lambda end: figure_text('perplexity_heldout', end))})"
     if math.isnan(row["base_value"]):
-        return f"{told}; lower is more useful."
-    return f"{told}, of the public model {figure_text('perplexity_heldout', row['base_value'])}; lower is better."
+        return f"{told}; lower is more useful.{_known_words(subject.run)}"
+    told += f", of the public model {figure_text('perplexity_heldout', row['base_value'])}; lower is better."
+    return told + _known_words(subject.run)
+
+
+def _known_words(run: Run) -> str:
+    """How many of the words that it wrote exist, after a blank; empty if that was not measured."""
+    at = run.metrics.set_index(["metric", "arm"])
+    if (KNOWN_WORDS, "run") not in at.index or math.isnan(at.loc[(KNOWN_WORDS, "run"), "value"]):
+        return ""
+    value, low, high = (figure_text(KNOWN_WORDS, float(at.loc[(KNOWN_WORDS, "run"), end])) for end in ENDS)
+    told = f" Of the words that it wrote {value} are known ({low} to {high})"
+    if (KNOWN_WORDS, "base") not in at.index:
+        return f"{told}."
+    public = figure_text(KNOWN_WORDS, float(at.loc[(KNOWN_WORDS, "base"), "value"]))
+    return f"{told}, of the public model's {public}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.evaluation import verdict
+from core.evaluation import comparison, verdict
 from core.evaluation.verdict import Count, Found
 from core.runs.run import Run, RunBroken, RunNotFound
 from core.runs.tables import TableMissing
@@ -14,7 +14,7 @@ from core.spec.model_names import MODEL_NAMES
 from pages.parts.access import viewer
 from pages.parts.common import chart_style, shell
 from pages.parts.jobs import battery, monitor
-from pages.parts.pickers import comparison, run_picker
+from pages.parts.pickers import run_picker
 from pages.parts.session import owner
 
 

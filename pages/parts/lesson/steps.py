@@ -13,6 +13,7 @@ import pandas as pd
 
 from core.attacks.prompts import PROMPTS
 from core.evaluation import wording
+from core.evaluation.comparison import differences
 from core.phi.fields import DIRECT, FIELD
 from core.spec.model_names import MODEL_NAMES
 from pages.parts.common.public_noise import SENTENCE
@@ -31,7 +32,6 @@ from pages.parts.lesson.phrases import (
     runs_text,
     without_noise,
 )
-from pages.parts.pickers.comparison import differences
 from pages.parts.pickers.epsilon_slider import epsilon_key
 
 # Answers that are shares: up to and including this one.

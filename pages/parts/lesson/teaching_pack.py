@@ -9,12 +9,12 @@ import streamlit as st
 
 from core.attacks.prompts import PROMPTS
 from core.evaluation import wording
+from core.evaluation.comparison import differences
 from core.phi.fields import FIELD
 from core.spec.model_names import MODEL_NAMES
 from pages.parts.common import shell
 from pages.parts.lesson.figures import ATTEMPTS, AUC, NAMES, PERPLEXITY, Figures, Value
 from pages.parts.lesson.phrases import epsilon_text, perplexity_name
-from pages.parts.pickers.comparison import differences
 
 if TYPE_CHECKING:
     from core.evaluation.teaching.exercises import Figure

@@ -11,13 +11,13 @@ import pandas as pd
 import streamlit as st
 
 from core.common.formatting import setting_text
+from core.evaluation.comparison import trained
 from core.evaluation.sweep import beside
 from core.evaluation.sweep.beside import BITS, NAMES, PATIENT_AUC
 from core.evaluation.wording import percent
 from core.runs.run import Run
 from pages.parts.common import chart_style
 from pages.parts.common.data_table import data_table
-from pages.parts.pickers.comparison import trained
 from pages.parts.session import owner, resources
 from pages.parts.tradeoff.models import Models, metrics_of
 

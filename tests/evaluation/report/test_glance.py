@@ -334,7 +334,8 @@ def test_guesses_that_round_to_all_are_not_called_uncomputed(runs, report):
     assert "on average more than 99.9999 may be right by" in answer(dp)
     assert "alone more than 99.9999." in answer(dp) and "no bound" not in answer(dp)
     tiny = dp.run.privacy.model_copy(update={"noise_multiplier": 1e-6})
-    hopeless = replace(dp, run=SimpleNamespace(id=dp.run.id, spec=dp.run.spec, privacy=tiny, note_cap=None))
+    known = {"id": dp.run.id, "spec": dp.run.spec, "metrics": dp.run.metrics, "note_cap": None}
+    hopeless = replace(dp, run=SimpleNamespace(**known, privacy=tiny))
     assert "no bound could be computed" in answer(hopeless)
 
 

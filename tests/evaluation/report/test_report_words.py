@@ -6,15 +6,26 @@ import math
 import re
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import pandas as pd
+import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.evaluation.registry import figure_text
 from core.evaluation.report import html
+from core.evaluation.report.facts import build
+from core.evaluation.report.findings import noise_alone
+from core.evaluation.report.glance import _known_words
 from core.evaluation.report.html import part
 from core.evaluation.report.tables import controls
 from core.evaluation.wording import signed
+from core.runs.run import Run
+from core.runs.store import Workspace
+from core.spec import PrivacySpec, RunSpec, TrainingSpec
+
+COLUMNS = ["metric", "arm", "value", "low", "high"]
+LEAKS = [["direct_patients", "run", 0.25, 0.2, 0.3], ["direct_patients", "heldout", 0.01, 0.0, 0.02]]
 
 
 def test_a_rank_correlation_is_signed_and_nought_is_not():
@@ -111,3 +122,56 @@ def test_every_template_escapes_and_none_marks_anything_as_safe():
         assert not re.search(r"\|\s*safe\b|autoescape\s+false|autoescape=False|Markup\(", source), path.name
     assert html._templates.autoescape is True
     assert html._templates.from_string("{{ word }}").render(word="<b>") == "&lt;b&gt;"
+
+
+def made(*rows: list, spec: RunSpec | None = None, name: str = "run") -> Run:
+    """A run with these metrics."""
+    metrics = pd.DataFrame(list(rows), columns=COLUMNS)
+    return cast(Run, SimpleNamespace(id=name, spec=spec or RunSpec(), metrics=metrics))
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([], ""),
+        ([["known_words", "run", math.nan, math.nan, math.nan]], ""),
+        ([["known_words", "run", 0.5, 0.25, 0.75]], " Of the words that it wrote 50 % are known (25 % to 75 %)."),
+        (
+            [["known_words", "run", 0.5, 0.25, 0.75], ["known_words", "base", 0.9, 0.8, 1.0]],
+            " Of the words that it wrote 50 % are known (25 % to 75 %), of the public model's 90 %.",
+        ),
+    ],
+)
+def test_known_words_stand_beside_perplexity(rows, said):
+    assert _known_words(made(*rows)).replace("\u00a0", " ") == said
+
+
+def test_the_same_training_without_noise_is_told_with_its_leaks():
+    private = made(spec=RunSpec(privacy=PrivacySpec(target_epsilon=8.0), training=TrainingSpec(batch_size=64)))
+    plain = made(spec=RunSpec(training=TrainingSpec(batch_size=16)), name="plain")
+    control = made(["auc_loss", "run", 0.6, 0.55, 0.65], *LEAKS, name="control")
+    apart, without = noise_alone(private, [plain, private], control)
+    assert apart.startswith("The two trainings differ in more than noise") and "batch 64" in apart and "16" in apart
+    assert without.replace("\u00a0", " ") == (
+        "The same training without noise: the loss attack has an AUC by note of 0.600 (95 % interval 0.550 to 0.650); "
+        "patients for whom it wrote a direct identifier: 25 % (95 % interval 20 % to 30 %) against 1.0 % (95 % "
+        "interval 0 % to 2.0 %) for held-out patients: this is more than chance: the model memorised patients."
+    )
+
+
+def test_nothing_is_said_without_a_control_or_of_a_run_without_privacy():
+    private = made(spec=RunSpec(privacy=PrivacySpec(target_epsilon=8.0)))
+    assert noise_alone(private, [private], None) == []
+    assert noise_alone(private, [private], made()) == [], "a control without figures"
+    assert noise_alone(made(name="plain"), [private], made(*LEAKS)) == []
+
+
+def test_a_report_looks_for_the_control_that_is_stored(workspace: Workspace, smoke_specs, monkeypatch):
+    """The control of the report's private run is the stored run of its own settings without noise."""
+    runs = [workspace.run(smoke_specs[name].run_id) for name in ("plain", "dp")]
+    asked = smoke_specs["dp"].clipped_spec()
+    find = Workspace.find
+    monkeypatch.setattr(Workspace, "find", lambda self, spec: runs[0] if spec == asked else find(self, spec))
+    told = {one["run"]: " ".join(one["sentences"]) for one in build(workspace, runs).facts["verdict"]}
+    assert "The same training without noise: the loss attack" in told[runs[1].id]
+    assert "without noise:" not in told[runs[0].id]

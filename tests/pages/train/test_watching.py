@@ -12,6 +12,7 @@ from typing import cast
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.evaluation import comparison
 from core.jobs.engine import Engine
 from core.runs.events import Status, append_event, write_status
 from core.runs.lock import held
@@ -19,7 +20,7 @@ from core.runs.run import Run
 from core.runs.store import Workspace
 from core.spec import PrivacySpec, RunSpec
 from pages.parts.jobs import samples, verdict_view
-from pages.parts.pickers import comparison, hospitals
+from pages.parts.pickers import hospitals
 from tests.pages.visit import said, visit
 
 opened = partial(visit, "train")
