@@ -15,6 +15,7 @@ from typing import Literal
 
 from core.evaluation.defences.side_by_side import lineup
 from core.evaluation.sweep.sweeps import Sweep
+from core.jobs.limits import TIME_BY_SIZE
 from core.runs.store import Workspace
 from core.spec import (
     ABSTRACTS,
@@ -52,9 +53,9 @@ ORDER = (  # parts by importance; those not named here come last, controls after
     *("3k-gpt2-between", "12k-gpt2-between", "3k-distilbert-leaks"),
 )
 
-# Measured on one slow core: seconds of training per 1,000 notes read, without and with clipping; seconds of the quick
-# audit per run, and per 1,000 judged notes.
-_TRAINING = {"gpt2": (7.0, 11.0), "distilbert": (12.5, 12.5), "bert": (12.5, 12.5)}
+# Measured on one of two cores while the other was busy: seconds of training per 1,000 notes read, without and with
+# clipping; seconds of the quick audit per run, and per 1,000 judged notes.
+_TRAINING = {"gpt2": (5.6, 7.2), "distilbert": (4.4, 6.5), "bert": (4.4, 6.5)}
 _AUDIT = {"gpt2": (25.0, 5.0), "distilbert": (60.0, 25.0), "bert": (60.0, 25.0)}
 
 
@@ -193,16 +194,16 @@ def state_of(workspace: Workspace, spec: RunSpec) -> State:
 
 
 def estimated_seconds(spec: RunSpec) -> float:
-    """About how long training and quick audit take on one slow core."""
+    """About how long training and quick audit take on one core."""
     once, per_thousand = _AUDIT[spec.model.kind]
     return training_seconds(spec) + once + per_thousand * _judged_notes(spec) / 1_000
 
 
 def training_seconds(spec: RunSpec) -> float:
-    """About how long training alone takes on one slow core."""
+    """About how long training alone takes on one core. Long imported notes take longer: a spec has no lengths."""
     clipped = spec.privacy.private or spec.training.clip_norm is not None
     passes = spec.corpus.training_notes * spec.training.epochs * (spec.training.masks or 1)
-    return _TRAINING[spec.model.kind][clipped] * passes / 1_000
+    return TIME_BY_SIZE[spec.model.size] * _TRAINING[spec.model.kind][clipped] * passes / 1_000
 
 
 def _judged_notes(spec: RunSpec) -> float:

@@ -37,6 +37,8 @@ INTRODUCTION = (
     "Claims with “real abstracts” in their title judge entities in sentences of PubMed (BC5CDR and NCBI disease), "
     "which are not shipped either: `python -m core findings H-c24 --run --labelled bio-ner` reads them in the folders "
     "BC5CDR-IOB and NCBI-disease-IOB of bio-ner.",
+    "In the table, a claim with several figures has the range of their values and, in brackets, the outermost ends of "
+    "their intervals.",
     "A verdict is about this project's small models, and most are about synthetic notes. It does not say that a paper "
     "is wrong.",
 )
@@ -54,7 +56,7 @@ def document(found: Sequence[Finding]) -> str:
 
 
 def _from_nothing(found: Sequence[Finding]) -> str:
-    """How long all runs take, and which claims a night leaves out, in three sentences."""
+    """How long all runs take, what they need, and which claims a night leaves out."""
     claims = [one.claim for one in found]
     hours = hours_from_nothing(claims)
     kept = {one.id for one in within_from_nothing(claims, NIGHT_HOURS * 2)}
@@ -62,10 +64,12 @@ def _from_nothing(found: Sequence[Finding]) -> str:
     return (
         "All runs are shipped. `python -m core findings --run --without-shipped --processes 2 --public-notes "
         "mtsamples.txt --labelled bio-ner` makes them again "
-        f"in a data folder that has none, attacks included: an estimated {hours:.0f} hours of one slow core, so about "
-        f"{hours / 2:.0f} hours of two, and it goes on where it was stopped. With `--hours {NIGHT_HOURS}` it judges "
-        f"what takes at most that long, {len(kept)} of the {len(claims)} claims: without those that read the longest "
-        f"trainings ({left_out})."
+        f"in a data folder that has none, attacks included: an estimated {hours:.0f} hours of one core, so about "
+        f"{hours / 2:.0f} hours of two, and it goes on where it was stopped. The larger models of J-c43 start from "
+        "bases that are not shipped; without them (`python -m core pretrain --size small` makes them) their runs are "
+        f"left out. With `--hours {NIGHT_HOURS}` as well, and two processes, the command judges what takes at most "
+        f"that long, {len(kept)} of the {len(claims)} claims"
+        + (f": without those that read the longest trainings ({left_out})." if left_out else ": all of them.")
     )
 
 
@@ -84,10 +88,10 @@ VERDICTS = ("holds", "does not hold", "cannot tell", "not run")
 
 
 def _overview(found: Sequence[Finding]) -> str:
-    rows = ["| claim | | the paper's figure | here | verdict |", "|---|---|---|---|---|"]
+    rows = ["| claim | | the paper's figure | here | verdict | why |", "|---|---|---|---|---|---|"]
     for one in found:
-        here = range_text(one.evidence.figures, one.claim.unit) if one.evidence else ""
-        rows.append(f"| {one.claim.id} | {one.claim.title} | {one.claim.figure} | {here} | **{one.verdict}** |")
+        claim, here = one.claim, range_text(one.evidence.figures, one.claim.unit) if one.evidence else ""
+        rows.append(f"| {claim.id} | {claim.title} | {claim.figure} | {here} | **{one.verdict}** | {one.why} |")
     return "\n".join(rows)
 
 

@@ -24,6 +24,7 @@ from core.findings.labelled_abstracts import labelled_abstracts
 from core.findings.needs import Need
 from core.findings.stored_runs import StoredRuns
 from core.findings.wording import figure_text
+from core.models.shipped_bases import shipped_folder
 from core.pipeline.full_audit import SUMMARY
 from core.pipeline.progress_lines import Say
 from core.pipeline.shadows import folder_name
@@ -79,7 +80,7 @@ def train(claims: Sequence[Claim], workspace: Workspace, say: Say, *, processes:
         ValueError: Some runs failed; the message names them.
     """
     here, runs = Workspace(workspace.root, shared=()), StoredRuns(workspace)
-    missing = _with_texts([one for one in states(claims, runs) if not one.there], here, say)
+    missing = _possible([one for one in states(claims, runs) if not one.there], here, say)
     needs = [one.need for one in missing if _lacks_the_run(one.need, runs)]
     rows = [Planned("findings", need.spec, "missing", _left(here, need)) for need in needs]
     later: list[Task] = [
@@ -97,8 +98,8 @@ def train(claims: Sequence[Claim], workspace: Workspace, say: Say, *, processes:
         work_off(later, workspace, say, left, processes)
 
 
-def _with_texts(missing: Sequence[State], here: Workspace, say: Say) -> list[State]:
-    """Those that need no public text, or one that is in this data folder."""
+def _possible(missing: Sequence[State], here: Workspace, say: Say) -> list[State]:
+    """Those that need no public text or base model that lacks here."""
     found = list(missing)
     for lacks, said in (
         (
@@ -109,6 +110,11 @@ def _with_texts(missing: Sequence[State], here: Workspace, say: Say) -> list[Sta
             _lacks_abstracts,
             "The labelled abstracts are not in {}, so {} that should read them {} left out. Give their "
             "folder with --labelled.",
+        ),
+        (
+            _lacks_base,
+            "Larger base models are not shipped, so {1} that should start from them {2} left out. Make them first with "
+            "`python -m core pretrain --size small`.",
         ),
     ):
         kept = [one for one in found if not lacks(one, here)]
@@ -126,6 +132,11 @@ def _lacks_notes(state: State, here: Workspace) -> bool:
 
 def _lacks_abstracts(state: State, here: Workspace) -> bool:
     return any(MEASUREMENTS[name].of_abstracts for name in state.tables) and not labelled_abstracts(here)
+
+
+def _lacks_base(state: State, here: Workspace) -> bool:
+    model = state.need.spec.model
+    return model.shipped and not (shipped_folder(model) / "config.json").exists()
 
 
 def _left(here: Workspace, need: Need) -> float:

@@ -43,13 +43,19 @@ def figure_text(figure: Figure, unit: Unit) -> str:
 
 
 def range_text(figures: Sequence[Figure], unit: Unit) -> str:
-    """One figure, or the range of the values of several: `+19.1 to +20.6 (3 models)`."""
+    """One figure; of several the range of the values, and the outermost ends of their intervals.
+
+    `+19.1 to +20.6 (+15.2 to +24.0), 3 figures`.
+    """
     if len(figures) == 1:
         return figure_text(figures[0], unit)
     known = [one.value for one in figures if not math.isnan(one.value)]
     if not known:
         return "not measured"
     ends = f"{number_text(min(known), unit)} to {number_text(max(known), unit)}"
+    lows, highs = ([end for one in figures if not math.isnan(end := getattr(one, side))] for side in ("low", "high"))
+    if lows and highs:
+        ends += f" ({number_text(min(lows), unit)} to {number_text(max(highs), unit)})"
     return f"{ends}, {len(known)} figures"
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from core.jobs.limits import AUDIT_SECONDS, SIZES, Notes, expected_notes, notes_read
+from core.jobs.limits import AUDIT_SECONDS, TIME_BY_SIZE, Notes, expected_notes, notes_read
 from core.pipeline.full_audit import chosen_attacks, open_attacks
 from core.pipeline.quick_audit import ATTACKS, READS, attacks_of
 from core.runs.audits import AuditBroken
@@ -90,7 +90,7 @@ def _corpus(spec: RunSpec, stored: bool) -> float:
 def _training(spec: RunSpec, notes: Notes) -> float:
     read = notes.trained * spec.training.epochs * (spec.training.masks or 1)
     a_note = 0.012 if spec.privacy.private or spec.training.clip_norm is not None else 0.0103
-    return SIZES[spec.model.size] * (4.0 + a_note * read + 2.0 * spec.training.epochs)
+    return TIME_BY_SIZE[spec.model.size] * (4.0 + a_note * read + 2.0 * spec.training.epochs)
 
 
 def _judged(spec: RunSpec, notes: Notes) -> float:
@@ -103,7 +103,7 @@ def _judged(spec: RunSpec, notes: Notes) -> float:
 
 
 def _audit(spec: RunSpec, judged: float) -> dict[str, float]:
-    causal, audit, size = spec.model.kind == "gpt2", spec.audit, SIZES[spec.model.size]
+    causal, audit, size = spec.model.kind == "gpt2", spec.audit, TIME_BY_SIZE[spec.model.size]
     texts = 14 * audit.samples_per_prompt * (0.007 * audit.new_tokens / 60 if causal else 0.055)
     scores = judged * (0.0024 if causal else 0.0015 * audit.mask_draws)
     secrets = spec.corpus.canaries + spec.corpus.canary_patients

@@ -111,7 +111,9 @@ def test_figures_are_written_in_the_claims_unit() -> None:
     assert number_text(1_234.0, "ratio") == "1,234×" and number_text(18.26, "ratio") == "18.3×"
     assert figure_text(Figure("", 0.1, 0.05, 0.2), "points") == "+10.0 (+5.0 to +20.0)"
     assert figure_text(Figure("", 2.0, 2.0, 2.0), "ratio") == "2.000× (exact)"
-    assert range_text([Figure("", 0.1, 0, 1), Figure("", -0.1, -1, 0)], "points") == "−10.0 to +10.0, 2 figures"
+    assert range_text([Figure("", 0.1, 0, 1), Figure("", -0.1, -1, 0)], "points") == (
+        "−10.0 to +10.0 (−100.0 to +100.0), 2 figures"
+    )
 
 
 def test_the_command_says_what_is_missing_and_what_it_found(tmp_path: Path, monkeypatch, capsys) -> None:

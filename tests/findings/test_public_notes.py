@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -10,6 +11,7 @@ import pytest
 
 from core.common.program import PROGRAM
 from core.corpus.importing.importer import import_notes
+from core.demo.plan import training_seconds
 from core.findings import training
 from core.findings.claims import CLAIMS, chosen
 from core.findings.experiments import PUBLIC_NOTES, of_public_notes, with_epochs
@@ -19,7 +21,7 @@ from core.findings.stored_runs import SHIPPED, StoredRuns
 from core.phi.detector.engine import SHAPES
 from core.runs.store import Workspace
 from core.runs.uploads.records import may_see
-from core.spec import CorpusSpec
+from core.spec import CorpusSpec, ModelSpec
 
 ENDS = "ad", "eb", "ic", "of", "ug", "an", "el", "im", "op", "us"
 WORDS = [f"{start}{end}" for start in "bcdfghklmnpr" for end in ENDS]
@@ -67,6 +69,27 @@ def test_runs_without_their_notes_are_left_out_and_the_option_is_named(tmp_path:
         "Give their file with --public-notes."
     ]
     assert StoredRuns(workspace).find(of_public_notes("distilbert")) is None
+
+
+def test_runs_from_bases_that_are_not_shipped_are_left_out_and_the_command_is_named(tmp_path: Path) -> None:
+    """Training one of them would end with an error. Without any run of them, the claim is not judged."""
+    workspace, said = Workspace(tmp_path / "data", shared=()), list[str]()
+    (larger,) = chosen(["J-c43"])
+    needs = tuple(need for need in larger.needs if need.spec.model.size == "small")
+    training.train([replace(larger, needs=needs)], workspace, said.append)
+    assert said == [
+        f"Larger base models are not shipped, so {len(needs)} runs that should start from them are left out. Make them "
+        "first with `python -m core pretrain --size small`."
+    ]
+    assert not workspace.runs()
+
+
+def test_larger_models_are_estimated_to_take_longer() -> None:
+    """Else a claim about sizes would seem to cost as much as one about the smallest."""
+    sizes = ("micro", "tiny", "small")
+    models = [ModelSpec.model_validate({"size": size}) for size in sizes]
+    times = [training_seconds(of_public_notes("gpt2").model_copy(update={"model": model})) for model in models]
+    assert times == sorted(times) and times[2] > 2 * times[1] > 4 * times[0] > 0
 
 
 def test_anyone_may_see_public_text_and_no_other_import(tmp_path: Path) -> None:

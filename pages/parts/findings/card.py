@@ -115,9 +115,9 @@ def everything(found: Sequence[Finding], veiled: Collection[str]) -> None:
     for one in found:
         shown = one.claim.id not in veiled
         here = range_text(one.evidence.figures, one.claim.unit) if one.evidence and shown else ""
-        verdict = one.verdict if shown else charts.HIDDEN
-        rows.append((one.claim.id, one.claim.paper, one.claim.title, one.claim.figure, here, verdict))
-    columns = ["Id", "Paper", "Claim", "The paper's figure", "Here", "Verdict"]
+        verdict, why = (one.verdict, one.why) if shown else (charts.HIDDEN, "")
+        rows.append((one.claim.id, one.claim.paper, one.claim.title, one.claim.figure, here, verdict, why))
+    columns = ["Id", "Paper", "Claim", "The paper's figure", "Here", "Verdict", "Why"]
     data_table(pd.DataFrame(rows, columns=columns), name="findings", label="All claims as a table")
 
 
