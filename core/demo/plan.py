@@ -56,7 +56,7 @@ ORDER = (  # parts by importance; those not named here come last, controls after
 # Measured on one of two cores while the other was busy: seconds of training per 1,000 notes read, without and with
 # clipping; seconds of the quick audit per run, and per 1,000 judged notes.
 _TRAINING = {"gpt2": (5.6, 7.2), "distilbert": (4.4, 6.5), "bert": (4.4, 6.5)}
-_AUDIT = {"gpt2": (25.0, 5.0), "distilbert": (60.0, 25.0), "bert": (60.0, 25.0)}
+_AUDIT = {"gpt2": (20.0, 3.5), "distilbert": (67.0, 9.0), "bert": (67.0, 9.0)}
 
 
 State = Literal["there", "figures only", "missing"]  # the second: shipped without its large tables
@@ -196,7 +196,8 @@ def state_of(workspace: Workspace, spec: RunSpec) -> State:
 def estimated_seconds(spec: RunSpec) -> float:
     """About how long training and quick audit take on one core."""
     once, per_thousand = _AUDIT[spec.model.kind]
-    return training_seconds(spec) + once + per_thousand * _judged_notes(spec) / 1_000
+    audit = once + per_thousand * _judged_notes(spec) / 1_000
+    return training_seconds(spec) + TIME_BY_SIZE[spec.model.size] * audit
 
 
 def training_seconds(spec: RunSpec) -> float:
