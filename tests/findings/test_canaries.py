@@ -13,8 +13,11 @@ from core.findings.measures.canaries import (
     copies_apart,
     exposure_difference,
     losses_apart,
+    mean_exposure_difference,
     planted_minus_left_out,
+    pooled_copies_apart,
     pooled_exposure_difference,
+    pooled_losses_apart,
 )
 from core.findings.stored_runs import Missing
 
@@ -110,6 +113,40 @@ def test_canaries_of_several_hospitals_are_pooled() -> None:
     assert every_form == 4 and alone.value == pytest.approx(np.mean([-4, -3, 9, -3]))
     with pytest.raises(Missing, match="HHSHH"):
         pooled_exposure_difference(runs, pairs, form="HHSHH")  # type: ignore[arg-type]
+
+
+def test_the_same_canaries_of_several_trainings_are_averaged() -> None:
+    """Each canary's mean difference over two trainings is one unit; t by hand."""
+    runs = canary_runs(one=[1, 2, 9, 9, 3], other=[5, 5, 5, 0, 6], three=[2, 2, 9, 9, 3], four=[8, 5, 10, 0, 6])
+    pairs = [("one", "other"), ("three", "four")]
+    found, canaries = mean_exposure_difference(runs, pairs, least=1)  # type: ignore[arg-type]
+    apart = [-5, -3, 1.5, -3]
+    half = stats.t.ppf(0.975, 3) * np.std(apart, ddof=1) / 2
+    assert canaries == 4 and (found.value, found.high - found.value) == pytest.approx((-2.375, half))
+    assert mean_exposure_difference(runs, pairs, least=4)[1] == 3  # type: ignore[arg-type]
+    with pytest.raises(Missing, match="8 times"):
+        mean_exposure_difference(runs, pairs, least=8)  # type: ignore[arg-type]
+    runs.run("four").table("canaries").loc[4, "inserted"] = False
+    with pytest.raises(Missing, match="not the same ones"):
+        mean_exposure_difference(runs, pairs)  # type: ignore[arg-type]
+
+
+def test_copies_of_several_hospitals_are_pooled_by_form() -> None:
+    """Canaries of one form planted four times and once, of two hospitals together; t by hand."""
+    runs = canary_runs(one=[3, 6, 9, 1, 4], other=[4, 7, 0, 1, 5])
+    for name, losses in {"one": [9.0, 4, 2, 70, 3, 50], "other": [8.0, 5, 1, 70, 2, 50]}.items():
+        table = runs.run(name).table("canaries")
+        table["loss"] = losses
+    both = ["one", "other"]
+    found, canaries = pooled_losses_apart(runs, both, 4, 1, form="HS")  # type: ignore[arg-type]
+    halves = [
+        stats.t.ppf(0.975, len(side) - 1) * np.std(side, ddof=1) / np.sqrt(len(side)) for side in ([4, 3, 5, 2], [9, 8])
+    ]
+    assert (canaries, found.value) == (2, 3.5 - 8.5) and found.high - found.value == pytest.approx(np.hypot(*halves))
+    bits, canaries = pooled_copies_apart(runs, both, 4, 1, form="HS")  # type: ignore[arg-type]
+    assert (canaries, bits.value) == (2, np.mean([6, 4, 7, 5]) - 3.5)
+    with pytest.raises(Missing, match="HSH"):
+        pooled_copies_apart(runs, both, 4, 1, form="HSH")  # type: ignore[arg-type]
 
 
 def test_losses_have_no_end() -> None:

@@ -10,20 +10,27 @@ import pytest
 from scipy import stats
 
 from core.attacks.membership.decision import LOSS
+from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.sweep.limit_measures import losses_by_patient
 from core.findings.claim import Figure
 from core.findings.claims import chosen
 from core.findings.experiments import REPORT_NOISE, at_report_noise, plain, private, twelve
 from core.findings.judging import jointly
-from core.findings.measures.accounting import epsilon_for_batch, epsilon_of, shard_noise
+from core.findings.measures.accounting import epsilon_a_step, epsilon_for_batch, epsilon_of, shard_noise
 from core.findings.measures.prompts import clustered, design_effect, excess_by_opening, excess_by_style, style_of
 from core.findings.measures.rarity import rank_correlations_apart, unknown_codes
-from core.findings.measures.tables import accuracy_difference, metric_difference, perplexity_ratio, ranking_difference
+from core.findings.measures.tables import (
+    accuracy_difference,
+    metric_difference,
+    metric_trend,
+    perplexity_ratio,
+    ranking_difference,
+)
 from core.findings.stored_runs import StoredRuns, with_shipped
 from core.runs.store import DEMO, Workspace
 from core.tasks.inference import TASK as INFERENCE
-from core.training.accounting.gaussian import epsilon, old_report_epsilon
+from core.training.accounting.gaussian import epsilon, noise_multiplier, old_report_epsilon
 from tests.findings.toy_scores import scores
 
 
@@ -211,6 +218,27 @@ def test_epsilon_moves_with_noise_epochs_and_batch_as_the_accountant_says() -> N
     assert len(by_epochs) == 6 and by_epochs[0].value == pytest.approx((eight - four) / 4 / ((four - two) / 2))
     assert len(by_batch) == 4 and by_batch[-1].value == pytest.approx(spent(4.0, 1_024, 24) / spent(2.0, 512, 47))
     assert all(one.low == one.high == one.value for one in (*by_sigma, *by_epochs, *by_batch))
+
+
+def test_an_epsilon_gained_per_step_is_that_between_two_counts() -> None:
+    """σ spends the target over all steps; each figure again from `epsilon` itself."""
+    sigma = noise_multiplier(target_epsilon=2.0, sample_rate=0.01, steps=400, delta=1e-5)
+    spent = [epsilon(noise_multiplier=sigma, sample_rate=0.01, steps=steps, delta=1e-5) for steps in (100, 200, 400)]
+    found = epsilon_a_step(2.0, rate=0.01, counts=(100, 200, 400), delta=1e-5)
+    assert spent[-1] == pytest.approx(2.0, rel=2e-3)
+    assert found == pytest.approx([(spent[1] - spent[0]) / 100, (spent[2] - spent[1]) / 200])
+
+
+def test_a_trend_is_the_slope_of_the_least_squares_line_over_doublings() -> None:
+    """Against numpy's fit, whatever the order and the distances; equal intervals add up as independent ones."""
+    figures = {1: 0.7, 2: 0.74, 4: 0.71, 16: 0.79}
+    runs = SimpleNamespace(metric=lambda spec, _: Interval(figures[spec], figures[spec] - 0.03, figures[spec] + 0.03))
+    line = [(float(at), at) for at in (4, 1, 16, 2)]
+    found = metric_trend(runs, line, "entity_f1")  # type: ignore[arg-type]
+    doublings = np.log2(list(figures))
+    assert found.value == pytest.approx(np.polyfit(doublings, list(figures.values()), 1)[0])
+    half = 0.03 / np.sqrt(np.sum((doublings - doublings.mean()) ** 2))
+    assert (found.value - found.low, found.high - found.value) == pytest.approx((half, half))
 
 
 def test_names_in_generated_text_are_set_against_both_controls() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from scipy import stats
 
 from core.evaluation.stats.bootstrap import Interval
 from core.findings.claim import Figure
-from core.training.accounting.gaussian import epsilon
+from core.training.accounting.gaussian import epsilon, noise_multiplier
 
 
 def exact(label: str, value: float) -> Figure:
@@ -29,6 +31,15 @@ def epsilon_of(sigma: float, *, notes: int, epochs: int, batch: int, delta: floa
 def epsilon_for_batch(batch: int, *, notes: int, epochs: int, sigma: float, usual: int, delta: float) -> float:
     """`epsilon_of` a training with the batch size `batch` and σ·√(batch/usual)."""
     return epsilon_of(sigma * math.sqrt(batch / usual), notes=notes, epochs=epochs, batch=batch, delta=delta)
+
+
+def epsilon_a_step(target: float, *, rate: float, counts: Sequence[int], delta: float) -> list[float]:
+    """ε gained per step between each two of these counts of steps; σ is the one that spends `target` over all."""
+    sigma = noise_multiplier(target_epsilon=target, sample_rate=rate, steps=counts[-1], delta=delta)
+    spent = [epsilon(noise_multiplier=sigma, sample_rate=rate, steps=count, delta=delta) for count in counts]
+    return [
+        (after - before) / (end - start) for (start, before), (end, after) in pairwise(zip(counts, spent, strict=True))
+    ]
 
 
 def shard_noise(shards: int, *, sigma: float = 1.0, draws: int = 200_000, seed: int = 0) -> Interval:

@@ -63,6 +63,25 @@ def pooled_exposure_difference(
     return mean_within(paired.tolist(), -top, top), len(paired)
 
 
+def mean_exposure_difference(
+    runs: StoredRuns, pairs: Sequence[tuple[RunSpec, RunSpec]], *, least: int = 1
+) -> tuple[Interval, int]:
+    """`exposure_difference` of several trainings with the same canaries: each canary's mean over the pairs is one unit.
+
+    Raises:
+        Missing: No such canary was planted, or not every run has the same ones.
+    """
+    apart, top = [], 0.0
+    for pair in pairs:
+        sides = [_planted(_sentences(runs, spec), None, least, None) for spec in pair]
+        apart.append(sides[0]["exposure"] - sides[1]["exposure"])
+        top = max(top, *(_most(side) for side in sides if len(side)), 0.0)
+    table = pd.concat(apart, axis="columns")
+    if table.empty or table.isna().any(axis=None):
+        raise Missing(f"no canary was planted {least} times or more, or not the same ones in every run")
+    return mean_within(table.mean(axis="columns").tolist(), -top, top), len(table)
+
+
 def _planted(rows: pd.DataFrame, form: str | None, least: int, most: int | None) -> pd.DataFrame:
     chosen = rows["inserted"] & (rows["insertions"] >= least)
     if most is not None:
@@ -96,7 +115,18 @@ def copies_apart(runs: StoredRuns, spec: RunSpec, many: int, few: int) -> tuple[
     Raises:
         Missing: No canary was planted so often.
     """
-    often, seldom = _by_copies(runs, spec, many, few)
+    return pooled_copies_apart(runs, [spec], many, few)
+
+
+def pooled_copies_apart(
+    runs: StoredRuns, specs: Sequence[RunSpec], many: int, few: int, *, form: str | None = None
+) -> tuple[Interval, int]:
+    """`copies_apart` over the canaries of several runs together, each run on canaries of its own.
+
+    Raises:
+        Missing: In no run was such a canary planted so often.
+    """
+    often, seldom = _by_copies(runs, specs, many, few, form)
     return _means_apart(often, seldom), min(len(often), len(seldom))
 
 
@@ -109,16 +139,30 @@ def losses_apart(runs: StoredRuns, spec: RunSpec, many: int, few: int) -> tuple[
     Raises:
         Missing: No canary was planted so often.
     """
-    sides = _by_copies(runs, spec, many, few)
+    return pooled_losses_apart(runs, [spec], many, few)
+
+
+def pooled_losses_apart(
+    runs: StoredRuns, specs: Sequence[RunSpec], many: int, few: int, *, form: str | None = None
+) -> tuple[Interval, int]:
+    """`losses_apart` over the canaries of several runs together, each run on canaries of its own.
+
+    Raises:
+        Missing: In no run was such a canary planted so often.
+    """
+    sides = _by_copies(runs, specs, many, few, form)
     means = (Interval(*mean_interval(side["loss"].to_numpy())) for side in sides)
     return difference(*means), min(map(len, sides))
 
 
-def _by_copies(runs: StoredRuns, spec: RunSpec, many: int, few: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    rows = _sentences(runs, spec)
-    often, seldom = (rows[rows["inserted"] & (rows["insertions"] == copies)] for copies in (many, few))
+def _by_copies(
+    runs: StoredRuns, specs: Sequence[RunSpec], many: int, few: int, form: str | None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    rows = pd.concat([_sentences(runs, spec) for spec in specs])
+    often, seldom = (_planted(rows, form, copies, copies) for copies in (many, few))
     if often.empty or seldom.empty:
-        raise Missing(f"no canary was planted {many} times, or none {few} times")
+        of_form = "" if form is None else f" of the form {form}"
+        raise Missing(f"no canary{of_form} was planted {many} times, or none {few} times")
     return often, seldom
 
 

@@ -47,6 +47,22 @@ def metric_difference(runs: StoredRuns, one: RunSpec, other: RunSpec, metric: st
     return intervals.difference(runs.metric(one, metric), runs.metric(other, metric))
 
 
+def metric_trend(runs: StoredRuns, line: Sequence[tuple[float, RunSpec]], metric: str) -> Interval:
+    """How much a figure grows for each doubling of a setting: the slope of the least-squares line through several runs.
+
+    The runs are taken as independent, as in `metric_difference`.
+
+    Args:
+        runs: Where the figures are.
+        line: The setting's value and the run, for each run.
+        metric: The figure.
+    """
+    doublings = np.log2([at for at, _ in line])
+    apart = doublings - doublings.mean()
+    weights = apart / np.sum(apart**2)
+    return intervals.weighted_sum(weights.tolist(), [runs.metric(spec, metric) for _, spec in line])
+
+
 def perplexity_ratio(runs: StoredRuns, one: RunSpec, other: RunSpec) -> Interval:
     """Perplexity of held-out notes under `one` / that under `other`, the held-out patients resampled for both.
 
