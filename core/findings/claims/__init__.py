@@ -5,6 +5,7 @@ from __future__ import annotations
 from core.findings.claim import PAPERS, Claim
 from core.findings.claims.again.abstracts import CLAIMS as REAL_ABSTRACTS
 from core.findings.claims.again.epochs import CLAIMS as EPOCHS
+from core.findings.claims.again.hoory_grid import CLAIMS as HOORY_GRID
 from core.findings.claims.again.inserted_names import CLAIMS as INSERTED_NAMES
 from core.findings.claims.again.kinds import CLAIMS as KINDS
 from core.findings.claims.again.public_notes import CLAIMS as PUBLIC_NOTES
@@ -30,7 +31,7 @@ from core.findings.claims.privai_attempts import CLAIMS as PRIVAI_ATTEMPTS
 
 _FILES: tuple[tuple[Claim, ...], ...] = (
     *(JAGANNATHA, JAGANNATHA_NOISE, JAGANNATHA_RARITY, KINDS, SIZES, WHITE_BOX, EPOCHS),
-    *(HOORY, HOORY_COPIES, REAL_ABSTRACTS),
+    *(HOORY, HOORY_COPIES, HOORY_GRID, REAL_ABSTRACTS),
     *(PRIVAI, PRIVAI_ATTEMPTS),
     *(MIRESHGHALLAH, MIRESHGHALLAH_ENERGIES, MIRESHGHALLAH_SAMPLES, MIRESHGHALLAH_RATIO),
     *(LEHMAN, LEHMAN_LAYERS, RARELY_NAMED, LEHMAN_GIBBS, INSERTED_NAMES),
