@@ -38,8 +38,8 @@ _BY_ROOT: _Line = tuple(
 )
 _KNOWN = (
     "The F1 of these runs was known when this was asked (docs/methods/sweep.md), and so was how far the ends of the "
-    "line are apart. The runs are compared as if they were independent, which makes the interval too wide: their figures by "
-    "patient are not shipped."
+    "line are apart. The runs are compared as if they were independent, which makes the interval too wide: their "
+    "figures by patient are not shipped."
 )
 _NO_LEVER = (
     "The public model finds entities about as well as all of these runs (F1 .724, theirs .687 to .717), so on 3,000 "
