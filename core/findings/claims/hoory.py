@@ -22,13 +22,13 @@ F1_EPSILONS = (3.0, 1.0)
 _MOST, _ONE = "exposure:8", "exposure:1"  # bits of canaries planted eight times, and once
 _PAIRS: tuple[tuple[ModelKind, float], ...] = (("distilbert", 1.0), ("distilbert", 3.0), ("gpt2", 8.0), ("gpt2", 1.0))
 SHARDS = (2, 8, 64)
-_SAME = f"The {len(SEEDS)} trainings have the same held-out patients."
-_SAME_CANARIES = f"The {len(SEEDS)} trainings have the same canaries."
+_SAME = "The three trainings have the same held-out patients."
+_SAME_CANARIES = "The three trainings have the same canaries."
 # How the private training differs from the other one as well, and what that alone does:
 _LARGE_TRAINED = (
     "Private training has 6 epochs (DistilBERT) or 12 (GPT-2) in clipped batches of 2,048, the other one 8 or 4 in "
-    "batches of 16. Without its noise, exposure is about as low for DistilBERT (1.9 bits; 9.7 without privacy), but "
-    "not for GPT-2 (8.4 and 6.2 bits; 10): H-c28 asks what the noise does."
+    "batches of 16. Without its noise, exposure is about as low for DistilBERT (on seed 0 1.9 bits; 9.7 without "
+    "privacy), but not for GPT-2 (8.4 and 6.2 bits; 10): H-c28 asks what the noise does."
 )
 _ONE_READ = "First one of them was read, with the same verdict."
 
@@ -186,10 +186,10 @@ CLAIMS = (
         sizes=LARGE,
         differs=f"The vocabulary spends ε = 1 as well: 3.13 in all by composition. {FEW} {SYNTHETIC}",
         why={
-            "cannot tell": "The F1 is 0.7 points lower with these words, and a loss of 4.9 points is as possible as a "
-            "gain of 3.7. That is one training of each, compared as if they were independent, because the two runs' "
-            "figures by patient are not shipped. More seeds would decide, with the same held-out patients resampled "
-            "for both sides."
+            "cannot tell": "The F1 is 0.7 points lower with these words, and the interval allows a loss of 4.9 points "
+            "and a gain of 3.7. That is one training of each, and the two are compared as if they were independent, "
+            "because their figures by patient are not shipped. To decide, train both again with more seeds, and "
+            "resample the held-out patients for both sides together."
         },
         page="train",
     ),
@@ -305,7 +305,8 @@ CLAIMS = (
         ),
         sizes=LARGE + "; entities of 265 held-out patients",
         differs="Our question, asked after H-c1. The figure of an earlier recipe with more noise (+12.4) was known "
-        f"when the rule was written. First ε = 3 alone was read, with the same verdict. {FEW} {SYNTHETIC}",
+        "when the rule was written. First ε = 3 alone was read, with the same verdict. The training "
+        f"without noise has one seed only. {SYNTHETIC}",
         page="tradeoff",
     ),
 )

@@ -121,7 +121,7 @@ def copies_apart(runs: StoredRuns, spec: RunSpec, many: int, few: int) -> tuple[
 def pooled_copies_apart(
     runs: StoredRuns, specs: Sequence[RunSpec], many: int, few: int, *, form: str | None = None
 ) -> tuple[Interval, int]:
-    """`copies_apart` over the canaries of several runs together, each run on canaries of its own.
+    """`copies_apart` over the canaries of several runs together; each run has other canaries.
 
     Raises:
         Missing: In no run was such a canary planted so often.
@@ -145,7 +145,7 @@ def losses_apart(runs: StoredRuns, spec: RunSpec, many: int, few: int) -> tuple[
 def pooled_losses_apart(
     runs: StoredRuns, specs: Sequence[RunSpec], many: int, few: int, *, form: str | None = None
 ) -> tuple[Interval, int]:
-    """`losses_apart` over the canaries of several runs together, each run on canaries of its own.
+    """`losses_apart` over the canaries of several runs together; each run has other canaries.
 
     Raises:
         Missing: In no run was such a canary planted so often.
