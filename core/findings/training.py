@@ -7,7 +7,7 @@ no attack writes come from a run's weights (`core.findings.from_weights`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from tempfile import TemporaryDirectory
@@ -29,6 +29,7 @@ from core.pipeline.full_audit import SUMMARY
 from core.pipeline.progress_lines import Say
 from core.pipeline.shadows import folder_name
 from core.runs.store import Workspace
+from core.spec import RunSpec
 
 
 @dataclass(frozen=True)
@@ -194,18 +195,28 @@ def totals(claims: Sequence[Claim], runs: StoredRuns) -> str:
 
 
 def within(claims: Sequence[Claim], runs: StoredRuns, seconds: float) -> list[Claim]:
-    """Those of the claims that can be judged after an estimated `seconds` of one slow core.
+    """Those of the claims that can be judged after an estimated `seconds` of one core.
 
-    As long as all of them take more, the claims are left out that read the run which takes longest. A model from a hub
-    counts as nothing, because its time is unknown.
+    As long as all of them take more, the claims that read one run are left out: of that run which saves most time for
+    each claim that is lost. Those that fit nevertheless are taken back. A model from a hub counts as nothing, because
+    its time is unknown.
     """
-    kept, left = list(claims), {one.need.spec: one.seconds or 0.0 for one in states(claims, runs)}
-    while sum(left.values()) > seconds:
-        longest = max(left, key=lambda spec: left[spec])
-        kept = [claim for claim in kept if all(need.spec != longest for need in claim.needs)]
-        needed_still = {need.spec for claim in kept for need in claim.needs}
-        left = {spec: time for spec, time in left.items() if spec in needed_still}
-    return kept
+    times = {one.need.spec: one.seconds or 0.0 for one in states(claims, runs)}
+    kept = list(claims)
+    while _together(kept, times) > seconds:
+        read = dict.fromkeys(need.spec for claim in kept for need in claim.needs)
+        without = {spec: [claim for claim in kept if all(need.spec != spec for need in claim.needs)] for spec in read}
+        whole, count = _together(kept, times), len(kept)
+        kept = max(without.values(), key=lambda rest: (whole - _together(rest, times)) / (count - len(rest)))
+    for claim in claims:
+        if claim not in kept and _together([*kept, claim], times) <= seconds:
+            kept.append(claim)
+    return [claim for claim in claims if claim in kept]
+
+
+def _together(claims: Sequence[Claim], times: Mapping[RunSpec, float]) -> float:
+    """Seconds of all runs that these claims read."""
+    return sum(times[spec] for spec in {need.spec for claim in claims for need in claim.needs})
 
 
 def hours_from_nothing(claims: Sequence[Claim]) -> float:

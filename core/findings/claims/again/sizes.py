@@ -28,9 +28,7 @@ def _larger(runs: StoredRuns) -> list[Figure]:
     return [
         labelled(
             f"{seeded(kind, seed)}, small − tiny",
-            difference(
-                by_loss(runs, _by_its_recipe(kind, seed)), by_loss(runs, of_size(kind, SMALLER, seed)), leakage
-            ),
+            difference(by_loss(runs, _by_its_recipe(kind, seed)), by_loss(runs, of_size(kind, SMALLER, seed)), leakage),
         )
         for kind in ALL_KINDS
         for seed in SEEDS
