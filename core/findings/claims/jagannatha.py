@@ -20,7 +20,6 @@ from core.findings.experiments import (
     with_epochs,
 )
 from core.findings.measures.attacks import Side, difference, leakage, single
-from core.findings.measures.rarity import slopes
 from core.findings.measures.tables import accuracy_difference, labelled, perplexity_ratio
 from core.findings.needs import Need
 from core.findings.rules import Above, Below
@@ -148,17 +147,7 @@ def _group(runs: StoredRuns) -> list[Figure]:
     ]
 
 
-# Rarity and utility --------------------------------------------------------------------------------------------------
-
-RARITY_ATTACKS = (LOSS, "ratio base", "ratio population")
-
-
-def _rarity(runs: StoredRuns) -> list[Figure]:
-    return [
-        labelled(f"{MODEL_NAMES[kind]}, {attack}", found)
-        for kind in KINDS
-        for attack, found in slopes(runs, plain(kind), RARITY_ATTACKS).items()
-    ]
+# Utility -------------------------------------------------------------------------------------------------------------
 
 
 def _better_than_public(runs: StoredRuns) -> list[Figure]:
@@ -332,25 +321,6 @@ CLAIMS = (
             "needs no threshold, patients are easier than notes (M-c5)."
         },
         page="membership",
-    ),
-    Claim(
-        id="J-c10",
-        title="Rarer patients leak more",
-        says="Patients with rarer disease profiles tend to leak more.",
-        figure="a bucket's probability and its PL are inversely correlated, in most models after epoch 1",
-        place="§1, finding 5; §6, discussion",
-        quantity="change of the AUC by patient from the most common to the rarest profiles, in points",
-        unit="points",
-        measure=_rarity,
-        rule=Above(),
-        needs=tuple(Need(plain(kind), audit=RARITY_ATTACKS) for kind in KINDS),
-        sizes=CLASSROOM,
-        differs="AUC instead of PL, and a test over patients instead of a correlation over buckets. " + SYNTHETIC,
-        why={
-            "cannot tell": "GPT-2 recognises nearly every patient under two of the attacks, so nothing is left for "
-            "rarity to change. No interval of DistilBERT excludes 0."
-        },
-        page="patients",
     ),
     Claim(
         id="J-c11",
