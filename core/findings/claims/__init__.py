@@ -14,6 +14,7 @@ from core.findings.claims.again.rarely_named import CLAIMS as RARELY_NAMED
 from core.findings.claims.again.sizes import CLAIMS as SIZES
 from core.findings.claims.again.twelve import CLAIMS as TWELVE
 from core.findings.claims.again.white_box import CLAIMS as WHITE_BOX
+from core.findings.claims.again.without_noise import CLAIMS as WITHOUT_NOISE
 from core.findings.claims.hoory import CLAIMS as HOORY
 from core.findings.claims.hoory_copies import CLAIMS as HOORY_COPIES
 from core.findings.claims.jagannatha import CLAIMS as JAGANNATHA
@@ -35,7 +36,7 @@ _FILES: tuple[tuple[Claim, ...], ...] = (
     *(PRIVAI, PRIVAI_ATTEMPTS),
     *(MIRESHGHALLAH, MIRESHGHALLAH_ENERGIES, MIRESHGHALLAH_SAMPLES, MIRESHGHALLAH_RATIO),
     *(LEHMAN, LEHMAN_LAYERS, RARELY_NAMED, LEHMAN_GIBBS, INSERTED_NAMES),
-    TWELVE,
+    *(TWELVE, WITHOUT_NOISE),
     *(PUBLIC_NOTES, PUBLIC_NOTES_RATIO),
 )
 

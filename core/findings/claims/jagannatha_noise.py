@@ -17,9 +17,11 @@ from core.findings.stored_runs import StoredRuns
 from core.spec import PrivacySpec, RunSpec
 
 _SIGMAS, _SMALLER = (2.0, 1.0, 0.1, 0.01), (1e-3, 1e-4, 1e-20)  # §A.1
+EVERY_SIGMA, NO_NOISE = (*_SIGMAS, *_SMALLER), min(_SMALLER)
 
 
-def _noisy(sigma: float, seed: int = 0) -> RunSpec:
+def noisy(sigma: float, seed: int = 0) -> RunSpec:
+    """As `private("gpt2", 8.0, seed)`, with noise of this multiplier instead of that of ε = 8."""
     spec = private("gpt2", 8.0, seed)
     return spec.model_copy(update={"privacy": PrivacySpec(noise_multiplier=sigma, delta=1e-6)})
 
@@ -36,7 +38,7 @@ def _by_smaller_sigma_groups(runs: StoredRuns) -> list[Figure]:
     return [
         labelled(
             f"{seeded('gpt2', seed)}, σ = {sigma:g}, {LEVEL_NAMES[level]}",
-            single(by_loss(runs, _noisy(sigma, seed), level), leakage),
+            single(by_loss(runs, noisy(sigma, seed), level), leakage),
         )
         for seed in SEEDS
         for sigma in _SMALLER
@@ -45,7 +47,7 @@ def _by_smaller_sigma_groups(runs: StoredRuns) -> list[Figure]:
 
 
 def _at(runs: StoredRuns, sigma: float, seed: int) -> Figure:
-    found = single(by_loss(runs, _noisy(sigma, seed)), leakage)
+    found = single(by_loss(runs, noisy(sigma, seed)), leakage)
     return labelled(f"{seeded('gpt2', seed)}, σ = {sigma:g}", found)
 
 
@@ -92,7 +94,7 @@ def _between(high: float, low: float, sign: str, seed: int) -> str:
 
 def _perplexities(runs: StoredRuns) -> list[Figure]:
     return [
-        labelled(_between(high, low, "/", seed), perplexity_ratio(runs, _noisy(high, seed), _noisy(low, seed)))
+        labelled(_between(high, low, "/", seed), perplexity_ratio(runs, noisy(high, seed), noisy(low, seed)))
         for seed in SEEDS
         for high, low in pairwise(_SIGMAS)
     ]
@@ -102,7 +104,7 @@ def _leakages(runs: StoredRuns) -> list[Figure]:
     found = []
     for seed in SEEDS:
         for high, low in pairwise(_SIGMAS):
-            sides = by_loss(runs, _noisy(high, seed)), by_loss(runs, _noisy(low, seed))
+            sides = by_loss(runs, noisy(high, seed)), by_loss(runs, noisy(low, seed))
             found.append(labelled(_between(high, low, "−", seed), difference(*sides, leakage)))
     return found
 
@@ -110,7 +112,7 @@ def _leakages(runs: StoredRuns) -> list[Figure]:
 def _mean_leakages(runs: StoredRuns) -> list[Figure]:
     found = []
     for high, low in pairwise(_SIGMAS):
-        pairs = [(by_loss(runs, _noisy(high, seed)), by_loss(runs, _noisy(low, seed))) for seed in SEEDS]
+        pairs = [(by_loss(runs, noisy(high, seed)), by_loss(runs, noisy(low, seed))) for seed in SEEDS]
         label = f"GPT-2, mean of {len(SEEDS)} seeds, σ = {high:g} − σ = {low:g}"
         found.append(labelled(label, mean_difference(pairs, leakage)))
     return found
@@ -120,7 +122,7 @@ def _worse_than_public(runs: StoredRuns) -> list[Figure]:
     return [
         labelled(
             f"{seeded('gpt2', seed)}, σ = {sigma:g}",
-            perplexity_ratio(runs, _noisy(sigma, seed), _noisy(sigma, seed).base_spec()),
+            perplexity_ratio(runs, noisy(sigma, seed), noisy(sigma, seed).base_spec()),
         )
         for seed in SEEDS
         for sigma in _USELESS
@@ -130,7 +132,7 @@ def _worse_than_public(runs: StoredRuns) -> list[Figure]:
 def _inferences(runs: StoredRuns) -> list[Figure]:
     most, least = max(_SIGMAS), min(_SIGMAS)
     return [
-        labelled(_between(most, least, "−", seed), accuracy_difference(runs, _noisy(most, seed), _noisy(least, seed)))
+        labelled(_between(most, least, "−", seed), accuracy_difference(runs, noisy(most, seed), noisy(least, seed)))
         for seed in SEEDS
     ]
 
@@ -146,7 +148,7 @@ CLAIMS = (
         unit="points",
         measure=_by_sigma,
         rule=Below(0.01),
-        needs=tuple(Need(_noisy(sigma, seed), scores=True) for seed in SEEDS for sigma in _SIGMAS),
+        needs=tuple(Need(noisy(sigma, seed), scores=True) for seed in SEEDS for sigma in _SIGMAS),
         sizes=CLASSROOM,
         differs="The learning rate is that of ε = 8. " + SYNTHETIC,
         why={
@@ -165,7 +167,7 @@ CLAIMS = (
         unit="points",
         measure=_by_smaller_sigma,
         rule=Above(0.01),
-        needs=tuple(Need(_noisy(sigma, seed), scores=True) for seed in SEEDS for sigma in _SMALLER),
+        needs=tuple(Need(noisy(sigma, seed), scores=True) for seed in SEEDS for sigma in _SMALLER),
         sizes=CLASSROOM,
         differs="The loss attack instead of attention and groups. The learning rate is that of ε = 8. The figures of "
         f"seed 0 were known when the other seeds were trained. {SYNTHETIC}",
@@ -226,7 +228,7 @@ CLAIMS = (
         unit="ratio",
         measure=_perplexities,
         rule=Above(1.0),
-        needs=tuple(Need(_noisy(sigma, seed)) for seed in SEEDS for sigma in _SIGMAS),
+        needs=tuple(Need(noisy(sigma, seed)) for seed in SEEDS for sigma in _SIGMAS),
         sizes=CLASSROOM,
         differs="GPT-2 instead of BERT. The learning rate is that of ε = 8 at each σ. That perplexity falls as ε "
         f"grows was known (P-c9). {SYNTHETIC}",
@@ -242,7 +244,7 @@ CLAIMS = (
         unit="points",
         measure=_leakages,
         rule=Below(),
-        needs=tuple(Need(_noisy(sigma, seed), scores=True) for seed in SEEDS for sigma in _SIGMAS),
+        needs=tuple(Need(noisy(sigma, seed), scores=True) for seed in SEEDS for sigma in _SIGMAS),
         sizes=CLASSROOM,
         differs="PL at each σ was known (J-c8), and it falls as σ grows; the intervals of the differences were not. "
         f"The learning rate is that of ε = 8 at each σ. {SYNTHETIC}",
@@ -268,7 +270,7 @@ CLAIMS = (
             Need(spec)
             for seed in SEEDS
             for sigma in _USELESS
-            for spec in (_noisy(sigma, seed), _noisy(sigma, seed).base_spec())
+            for spec in (noisy(sigma, seed), noisy(sigma, seed).base_spec())
         ),
         sizes=CLASSROOM,
         differs="GPT-2 instead of BERT, and batches of another size, so the same σ weighs differently. That the model "
@@ -291,7 +293,7 @@ CLAIMS = (
         unit="points",
         measure=_inferences,
         rule=Within(-_UNMOVED, _UNMOVED),
-        needs=tuple(Need(_noisy(sigma, seed), scores=True) for seed in SEEDS for sigma in (max(_SIGMAS), min(_SIGMAS))),
+        needs=tuple(Need(noisy(sigma, seed), scores=True) for seed in SEEDS for sigma in (max(_SIGMAS), min(_SIGMAS))),
         sizes=CLASSROOM,
         differs="Claims about synthetic notes instead of MedNLI, GPT-2 instead of BERT. "
         "That the public model, ε = 8 and no privacy do not differ clearly was known (docs/methods/utility.md). "
@@ -314,7 +316,7 @@ CLAIMS = (
         unit="points",
         measure=_by_smaller_sigma_groups,
         rule=Above(0.01),
-        needs=tuple(Need(_noisy(sigma, seed), scores=True) for seed in SEEDS for sigma in _SMALLER),
+        needs=tuple(Need(noisy(sigma, seed), scores=True) for seed in SEEDS for sigma in _SMALLER),
         sizes=CLASSROOM,
         differs="The paper's figure of 5 % is of gradients (S-GWBA); here it is the loss. The learning rate is that of "
         "ε = 8. The figures of seed 0 were known when this rule was written, which is that of J-c18. " + SYNTHETIC,
@@ -331,7 +333,7 @@ CLAIMS = (
         unit="points",
         measure=_mean_leakages,
         rule=Below(),
-        needs=tuple(Need(_noisy(sigma, seed), scores=True) for seed in SEEDS for sigma in _SIGMAS),
+        needs=tuple(Need(noisy(sigma, seed), scores=True) for seed in SEEDS for sigma in _SIGMAS),
         sizes=CLASSROOM,
         differs="The interval resamples patients and takes the three trainings as they are, so it says nothing about "
         "other seeds. The learning rate is that of ε = 8 at each σ. The figures were known when this rule was written, "

@@ -7,12 +7,10 @@ from itertools import chain
 from typing import Any
 
 from core.findings.claim import Claim
-from core.findings.claims import hoory, jagannatha, lehman, mireshghallah, privai
+from core.findings.claims import hoory, jagannatha, jagannatha_noise, lehman, mireshghallah, privai, privai_attempts
 
-_ASKED = {
-    claim.id: claim
-    for claim in chain.from_iterable(paper.CLAIMS for paper in (hoory, jagannatha, lehman, mireshghallah, privai))
-}
+_FILES = (hoory, jagannatha, jagannatha_noise, lehman, mireshghallah, privai, privai_attempts)
+_ASKED = {claim.id: claim for claim in chain.from_iterable(file.CLAIMS for file in _FILES)}
 
 
 def asked_again(of: str, new_id: str, where: str, before: str, **run: Any) -> Claim:
