@@ -42,7 +42,7 @@ WHERE = (
     "against the same training without noise",
     "against a training without privacy that also differs in epochs, batches and clipping",
 )  # of the title and of what was asked before
-CONTROL = "σ = 1e-20, which is as good as none"
+CONTROL = "σ = 1e-20, which gives the weights of a training without noise"  # a test of `clipped_spec`
 KNOWN = "The figures were known when this was asked, and the rule is that of"
 _GROUPS = ("admission", "patient")
 _PLANTED: tuple[tuple[ModelKind, float], ...] = (("distilbert", 1.0), ("distilbert", 3.0), ("gpt2", 8.0), ("gpt2", 1.0))
