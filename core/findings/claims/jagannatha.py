@@ -33,7 +33,7 @@ PL = "privacy leakage PL = TPR − FPR, in points"
 _EARLY, _LATE = 2, 8
 NOT_NOISE_ALONE = (  # of private trainings of `classroom` against usual ones
     "With DP, training also takes 4 epochs in batches of 256 and clips. Without, it takes 8 (DistilBERT 16) in batches "
-    "of 16."
+    "of 16. Each has its own learning rate."
 )
 LEVEL_NAMES = {"patient": "patients", "admission": "admissions", "sample": "notes"}
 

@@ -20,7 +20,8 @@ _RATE, _STEPS, _DELTA = 4 / 1500, 1_875, 1e-5  # of each of its private models: 
 _TRAINED = "q = 4/1500, 1,875 steps, δ = 1e-5, as in the report (§6.2.2; §15.3)"
 LEAST_REDUCTION = 0.9
 NOT_NOISE_ALONE = (
-    "With DP, training also takes 4 epochs in batches of 256 and clips. Without, it takes 8 in batches of 16."
+    "With DP, training also takes 4 epochs in batches of 256 and clips. Without, it takes 8 in batches of 16. Each has "
+    "its own learning rate."
 )
 SAME = "Synthetic notes from templates in both; the model is far smaller."
 

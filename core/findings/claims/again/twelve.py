@@ -159,7 +159,8 @@ CLAIMS = (
         needs=tuple(Need(twelve(epsilon), scores=True) for epsilon in (8.0, None)),
         sizes=TWELVE_QUICK,
         differs="The loss attack on notes alone, GPT-2 alone. ε is set, not σ. With DP, training also takes 12 epochs "
-        f"in batches of 1,024 and clips. Without, it takes 8 in batches of 16. {KNOWN} J-c6. {FEW} {SYNTHETIC}",
+        f"in batches of 1,024 and clips. Without, it takes 8 in batches of 16. Each has its own learning rate. "
+        f"{KNOWN} J-c6. {FEW} {SYNTHETIC}",
         why={
             "holds": "More than half of this cut is not the noise's: 14.0 of 22.9 points are gone in the same training "
             "without noise, and the noise takes 9.0 (J-c46)."

@@ -1,8 +1,8 @@
 """What DP cuts, asked again against the same training without noise: the noise's part of each difference.
 
-A private training differs from a usual one in more than its noise: it clips, and it takes fewer and larger batches. So
-a difference between the two is not what noise does. Each control here has the notes, batches, steps, learning rate and
-clipping of its private run: `RunSpec.clipped_spec`, or a run with σ = 1e-20.
+A private training differs from a usual one in more than its noise: it clips, and it takes fewer and larger batches at
+another learning rate. So a difference between the two is not what noise does. Each control here has the notes, batches,
+steps, learning rate and clipping of its private run: `RunSpec.clipped_spec`, or a run with σ = 1e-20.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from core.spec.model_names import MODEL_NAMES
 
 WHERE = (
     "against the same training without noise",
-    "against a training without privacy that also differs in epochs, batches and clipping",
+    "against a training without privacy that also differs in epochs, batches, learning rate and clipping",
 )  # of the title and of what was asked before
 CONTROL = "σ = 1e-20, which gives the weights of a training without noise"  # a test of `clipped_spec`
 KNOWN = "The figures were known when this was asked, and the rule is that of"
@@ -204,7 +204,7 @@ CLAIMS: tuple[Claim, ...] = (
         "four times as many patients, against the same training without noise",
         WHERE[1],
         says="DP-SGD lowers privacy leakage for every model and attack. J-c29 asks this of these patients against a "
-        "training without privacy that also differs in epochs, batches and clipping.",
+        "training without privacy that also differs in epochs, batches, learning rate and clipping.",
         quantity=f"{PL}: at ε = 8 per note − in the same training without noise, the same notes by the loss attack",
         measure=_cut_twelve,
         needs=tuple(Need(spec, scores=True) for spec in (twelve(8.0), twelve(8.0).clipped_spec())),
@@ -325,8 +325,8 @@ CLAIMS: tuple[Claim, ...] = (
         differs=f"Held-out patients' notes, and noise as exact accounting asks for. The control has {CONTROL}. Half of "
         f"the report's factor is the line. {KNOWN} P-c10. {SAME}",
         why={
-            "does not hold": "Of the factor of 8.5 to 8.7 (P-c10), the noise is 2.4 to 2.5. Clipping, larger batches "
-            "and fewer epochs are 3.4 to 3.6."
+            "does not hold": "Of the factor of 8.5 to 8.7 (P-c10), the noise is 2.4 to 2.5. The other settings of "
+            "the training are 3.4 to 3.6."
         },
     ),
     asked_again(
