@@ -285,6 +285,10 @@ CLAIMS = (
         "the other one 8 in batches of 16. Without its noise it hides secrets about as well: 1.4 to 2.9 bits, "
         f"with the noise 1.0 to 2.4, without privacy 9.5 to 10 (H-c29). {_SAME_CANARIES} Their exposure over all forms "
         f"was known, by form it was not. {SYNTHETIC}",
+        why={
+            "holds": "The noise cannot be credited with it: without noise the same training is already 7.0 to 8.6 bits "
+            "lower in every form and on every seed, and the noise adds −1.1 to +0.4 (H-c29)."
+        },
         page="canaries",
     ),
     Claim(
