@@ -95,7 +95,7 @@ CLAIMS = (
         unit="points",
         measure=_rarity_by_epoch,
         rule=Above(),
-        needs=tuple(Need(_after(epochs, seed), scores=True) for seed in SEEDS for epochs in _FIRST_EPOCHS),
+        needs=tuple(Need(_after(epochs, seed)) for seed in SEEDS for epochs in _FIRST_EPOCHS),
         sizes=CLASSROOM,
         differs="AUC instead of PL, and a test over patients instead of a correlation over buckets. The loss attack on "
         "GPT-2 alone. Each number of epochs is a separate training. That J-c10 and J-c13 found no trend under the loss "

@@ -39,7 +39,7 @@ from core.spec import USUAL_COPIES, ModelKind, RunSpec
 from core.spec.model_names import MODEL_NAMES
 
 WHERE = (
-    "against the same training without noise",
+    "the noise alone",
     "against a training without privacy that also differs in epochs, batches, learning rate and clipping",
 )  # of the title and of what was asked before
 CONTROL = "σ = 1e-20, which gives the weights of a training without noise"  # a test of `clipped_spec`
@@ -201,7 +201,7 @@ CLAIMS: tuple[Claim, ...] = (
     asked_again(
         "J-c6",
         "J-c46",
-        "four times as many patients, against the same training without noise",
+        "four times as many patients, the noise alone",
         WHERE[1],
         says="DP-SGD lowers privacy leakage for every model and attack. J-c29 asks this of these patients against a "
         "training without privacy that also differs in epochs, batches, learning rate and clipping.",
@@ -291,7 +291,7 @@ CLAIMS: tuple[Claim, ...] = (
         "P-c11",
         "P-c25",
         *WHERE,
-        title="Leaks hardly change at ε = 10 either (against the same training without noise)",
+        title="Leaks hardly change at ε = 10 either (the noise alone)",
         says="A smaller ε than 10 costs much and hardly lowers the leak rate. P-c11 asks this against ε = 10. Here "
         "ε = 10 is compared with no noise.",
         quantity="leak rate at ε = 10 − in the same training without noise, in points",
