@@ -7,7 +7,7 @@ from core.demo import SEEDS
 from core.evaluation.stats import intervals
 from core.findings.claim import Claim, Figure
 from core.findings.claims.mireshghallah import DOMAIN, KINDS, REFERENCE
-from core.findings.experiments import CLASSROOM, FEW, SYNTHETIC, plain, seeded, with_variant
+from core.findings.experiments import CLASSROOM, FEW, SYNTHETIC, plain, seeded, with_epochs, with_variant
 from core.findings.from_weights.samples import NAME as SAMPLES
 from core.findings.from_weights.samples import NOTES_A_PATIENT
 from core.findings.from_weights.unnamed_others import NAME as UNNAMED_OTHERS
@@ -100,6 +100,36 @@ def _named_harder(runs: StoredRuns) -> list[Figure]:
     return [labelled("DistilBERT", named_minus_regular_loss(runs, _INSERTED, plain("distilbert")))]
 
 
+def _early(seed: int) -> tuple[RunSpec, RunSpec]:
+    """GPT-2 after one epoch: of notes with inserted names, and of regular ones."""
+    return with_epochs(_inserted_into(seed), 1), with_epochs(plain("gpt2", seed), 1)
+
+
+# A masked model sees two fifths of the tokens in an epoch, so it gets two.
+_EARLY_MASKED = (with_epochs(_INSERTED, 2), with_epochs(plain("distilbert"), 2))
+
+
+def _early_pairs() -> list[tuple[str, RunSpec, RunSpec]]:
+    found = [(seeded("gpt2", seed), *_early(seed)) for seed in SEEDS]
+    return [*found, (seeded("distilbert", 0), *_EARLY_MASKED)]
+
+
+def _early_loss(runs: StoredRuns) -> list[Figure]:
+    return [
+        labelled(name, insertion_minus_regular(runs, named, regular, LOSS)) for name, named, regular in _early_pairs()
+    ]
+
+
+def _early_harder(runs: StoredRuns) -> list[Figure]:
+    return [labelled(name, named_minus_regular_loss(runs, named, regular)) for name, named, regular in _early_pairs()]
+
+
+_EARLY_NEEDS = tuple(
+    need
+    for _, named, regular in _early_pairs()
+    for need in (Need(named, measured=(UNNAMED_OTHERS,)), Need(regular, scores=True))
+)
+
 CLAIMS = (
     Claim(
         id="M-c8",
@@ -187,9 +217,9 @@ CLAIMS = (
         differs=f"{_BARE} {FEW} {SYNTHETIC}",
         why={
             "does not hold": "Members' notes with names are about as hard for the model as regular ones: a mean loss "
-            "of .767 nats a token against .772 (M-c32; in the paper 2.14 against 1.61). Perhaps it has learned the "
-            "names, which was not tested. The others' notes, which have none, are harder for it than for the model of "
-            "regular notes (1.34 against 1.22), so the loss tells the two sides apart better."
+            "of .767 nats a token against .772 (M-c32; in the paper 2.14 against 1.61). It has learned the names: "
+            "after two epochs such notes are still harder (M-c52). The others' notes, which have none, are harder for "
+            "it than for the model of regular notes (1.34 against 1.22), so the loss tells the two sides apart better."
         },
         page="membership",
     ),
@@ -211,8 +241,8 @@ CLAIMS = (
         f"were known when this rule was written, the interval was not. {FEW} {SYNTHETIC}",
         why={
             "cannot tell": "The two means are equal up to .014 nats, where the paper's differ by .53. The model reads "
-            "its notes until it knows the names, and each patient's name opens about ten of them. Whether that is the "
-            "reason was not tested."
+            "its notes until it knows the names, and each patient's name opens about ten of them. After two epochs "
+            "they are harder, by .09 nats (M-c52)."
         },
         page="membership",
     ),
@@ -264,8 +294,57 @@ CLAIMS = (
         why={
             "does not hold": "The AUC rises from .88 to .99. Members' notes with names are no harder for the model "
             "than regular ones (a mean loss of .60 to .61 nats a token, .62 before). The others' notes, which have no "
-            "names, are harder for it than for the model of regular notes (1.79 to 1.81, 1.39 to 1.40 before). Why was "
-            "not tested."
+            "names, are harder for it than for the model of regular notes (1.79 to 1.81, 1.39 to 1.40 before). "
+            "After one epoch it is the same, though members' notes with names are harder then (M-c51)."
+        },
+        page="membership",
+    ),
+    Claim(
+        id="M-c51",
+        title="Names weaken the loss before they are learned",
+        says="If the trained notes name their patient and the others do not, the loss attack becomes weaker, because "
+        "names are hard to predict. M-c17 and M-c43 ask this of models that have read their notes 8 or 16 times. "
+        "These have read them once or twice.",
+        figure="AUC .662 → .561",
+        place="§4.3.1, table 6",
+        quantity="AUC of the loss, in points: members' notes with inserted names − regular notes, others' notes "
+        "regular both times",
+        unit="points",
+        measure=_early_loss,
+        rule=Below(),
+        needs=_EARLY_NEEDS,
+        sizes=f"{CLASSROOM}; GPT-2 after one epoch, DistilBERT after two",
+        differs=f"{_BARE} A second experiment, asked after M-c43; the rule was written before these models were "
+        f"trained. DistilBERT has one training. {SYNTHETIC}",
+        why={
+            "does not hold": "It is not that the names have been learned: members' notes with names are harder for "
+            "these models than regular ones (M-c52). But the others' notes, which have none, are harder by more for a "
+            "model of notes that open with a name: by .28 to .30 nats a token for GPT-2 and .16 for DistilBERT, "
+            "members' by .04 to .09. So the loss tells the two sides apart better. The AUC is .75 to .77 instead of "
+            ".63, and .60 instead of .56."
+        },
+        page="membership",
+    ),
+    Claim(
+        id="M-c52",
+        title="Inserted names make members' notes harder, at first",
+        says="Notes with an inserted name have a higher loss on average, because names are hard to predict. M-c32 asks "
+        "this of a model that has read its notes 16 times; these have read them once or twice.",
+        figure="mean loss 2.14 for samples with inserted names, 1.61 for regular ones",
+        place="§4.3.1",
+        quantity="mean loss of members' notes in nats a token: with inserted names under the model that was trained on "
+        "them − regular under the model of regular notes",
+        unit="number",
+        measure=_early_harder,
+        rule=Above(),
+        needs=_EARLY_NEEDS,
+        sizes=f"{CLASSROOM}; GPT-2 after one epoch, DistilBERT after two",
+        differs="A name opens a whole note of 76 tokens on average, where the paper's opens each sample. A second "
+        "experiment, asked after M-c32; the rule was written before these models were trained. DistilBERT has one "
+        f"training. {SYNTHETIC}",
+        why={
+            "holds": "By .04 to .09 nats, where the paper's differ by .53. After 8 and 16 epochs nothing is left of it "
+            "(M-c43, M-c32), so by then the names have been learned."
         },
         page="membership",
     ),
