@@ -158,7 +158,7 @@ CLAIMS = (
         rule=Below(),
         needs=_both_needs(LOSS),
         sizes=CLASSROOM,
-        differs="The others' notes have names inserted as well; in the paper they have none. " + FEW,
+        differs=f"The others' notes have names inserted as well; in the paper they have none. {FEW} {SYNTHETIC}",
         page="membership",
         why={
             "does not hold": "Here the notes of both sides have names, and the model knows its members' names, but not "
