@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from core.attacks.membership.decision import LOSS
+from core.attacks.membership.decision import LOSS, RATIO
 from core.evaluation.stats.bootstrap import Interval
 from core.findings.measures.attacks import Measure, Side, auc, difference
 from core.findings.stored_runs import Missing, StoredRuns
@@ -45,29 +45,51 @@ def fitted_weight(loss: pd.DataFrame, reference: pd.Series) -> float:
 
 
 def weighted_minus_loss(
-    runs: StoredRuns, spec: RunSpec, attack: str, weight: float | None, measure: Measure = auc
+    runs: StoredRuns,
+    spec: RunSpec,
+    attack: str,
+    weight: float | None,
+    measure: Measure = auc,
+    *,
+    audited: RunSpec | None = None,
 ) -> Interval:
     """`measure` of the loss less a part of the reference − of the loss, the same notes; patients resampled for both.
 
-    Without a `weight` it is estimated once (`fitted_weight`) and then fixed, as an attacker has it.
+    Without a `weight` it is estimated once (`fitted_weight`) and then fixed, as an attacker has it. The reference is
+    that of the run's full audit, or of the run `audited` (`loss_with_population`).
     """
-    loss, subtracted = weighted_sides(runs, spec, attack, weight)
+    loss, subtracted = weighted_sides(runs, spec, attack, weight, audited=audited)
     return difference(Side(subtracted, attack), Side(loss, LOSS), measure)
 
 
 def weighted_sides(
-    runs: StoredRuns, spec: RunSpec, attack: str, weight: float | None
+    runs: StoredRuns, spec: RunSpec, attack: str, weight: float | None, *, audited: RunSpec | None = None
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rows of the loss, and of the loss less a part of the reference; without a `weight` with the estimated one."""
-    loss, reference = runs.scores(spec, LOSS), reference_scores(runs, spec, attack)
+    loss = runs.scores(spec, LOSS) if audited is None else loss_with_population(runs, spec, audited)
+    reference = reference_scores(runs, spec if audited is None else audited, attack)
     return loss, less_reference(loss, reference, fitted_weight(loss, reference) if weight is None else weight)
 
 
-def ratio_with_reference_of(runs: StoredRuns, spec: RunSpec, audited: RunSpec, attack: str) -> Interval:
-    """AUC of the ratio − of the loss on a run without a full audit, with the reference of another run's audit.
+def ratio_scores_with_reference_of(runs: StoredRuns, spec: RunSpec, audited: RunSpec, attack: str) -> pd.DataFrame:
+    """Scores of the ratio on a run without a full audit, with the reference of another run's audit.
 
     Both runs are about the same hospital. The loss is the quick audit's.
     """
-    loss = runs.quick_scores(spec)
-    ratio = less_reference(loss, reference_scores(runs, audited, attack), 1.0)
-    return difference(Side(ratio, attack), Side(loss, LOSS))
+    return less_reference(runs.quick_scores(spec), reference_scores(runs, audited, attack), 1.0)
+
+
+def ratio_with_reference_of(runs: StoredRuns, spec: RunSpec, audited: RunSpec, attack: str) -> Interval:
+    """AUC of `ratio_scores_with_reference_of` − of the quick audit's loss."""
+    ratio = ratio_scores_with_reference_of(runs, spec, audited, attack)
+    return difference(Side(ratio, attack), Side(runs.quick_scores(spec), LOSS))
+
+
+def loss_with_population(runs: StoredRuns, spec: RunSpec, audited: RunSpec) -> pd.DataFrame:
+    """The loss's scores on a run that was attacked by the ratio to the public model alone, with the population's notes.
+
+    The quick audit's loss leaves these out. The ratio's scores are the loss's less the public model's, which the full
+    audit of another run about the same hospital has. If the attack repeated the run's training to get its weights back,
+    the two losses differ by rounding that adds up over the steps.
+    """
+    return less_reference(runs.scores(spec, RATIO), reference_scores(runs, audited, RATIO), -1.0)
