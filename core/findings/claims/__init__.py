@@ -11,6 +11,7 @@ from core.findings.claims.again.kinds import CLAIMS as KINDS
 from core.findings.claims.again.public_notes import CLAIMS as PUBLIC_NOTES
 from core.findings.claims.again.public_notes_ratio import CLAIMS as PUBLIC_NOTES_RATIO
 from core.findings.claims.again.rarely_named import CLAIMS as RARELY_NAMED
+from core.findings.claims.again.ratio_explained import CLAIMS as RATIO_EXPLAINED
 from core.findings.claims.again.sizes import CLAIMS as SIZES
 from core.findings.claims.again.twelve import CLAIMS as TWELVE
 from core.findings.claims.again.white_box import CLAIMS as WHITE_BOX
@@ -37,7 +38,7 @@ _FILES: tuple[tuple[Claim, ...], ...] = (
     *(MIRESHGHALLAH, MIRESHGHALLAH_ENERGIES, MIRESHGHALLAH_SAMPLES, MIRESHGHALLAH_RATIO),
     *(LEHMAN, LEHMAN_LAYERS, RARELY_NAMED, LEHMAN_GIBBS, INSERTED_NAMES),
     *(TWELVE, WITHOUT_NOISE),
-    *(PUBLIC_NOTES, PUBLIC_NOTES_RATIO),
+    *(PUBLIC_NOTES, PUBLIC_NOTES_RATIO, RATIO_EXPLAINED),
 )
 
 

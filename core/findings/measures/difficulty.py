@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from core.attacks.membership.decision import LOSS, RATIO
 from core.evaluation.membership.resampling import Auc, ratio
+from core.evaluation.membership.strongest_attack import RESAMPLES
 from core.evaluation.membership.units import Units
-from core.evaluation.stats.bootstrap import Interval, patient_bootstrap
+from core.evaluation.stats.bootstrap import Interval, patient_bootstrap, patient_weights, percentile_interval
 from core.findings.measures.attacks import Measure, Side, auc, difference
 from core.findings.measures.references import shadow_reference
 from core.findings.stored_runs import StoredRuns
@@ -100,3 +102,55 @@ def spread_left(ratio_scores: pd.DataFrame, loss: pd.DataFrame) -> Interval:
 def shadow_spread_left(runs: StoredRuns, spec: RunSpec) -> Interval:
     """`spread_left` of the ratio to shadow models that did not read the note."""
     return spread_left(*shadow_reference(runs, spec))
+
+
+Pair = tuple[Side, Side]  # the ratio and the loss on the same notes
+
+
+def advantage_against_spread(hospitals: Sequence[Sequence[Pair]], *, member: bool) -> Interval:
+    """Spearman's ρ over pairs of attacks: AUC of the ratio − of the loss, and what spread of the loss the ratio leaves.
+
+    The spread is the standard deviation over the notes of members, or else of held-out patients. The pairs are fixed.
+    Patients are resampled for all pairs of a hospital together, and hospitals by themselves.
+
+    Args:
+        hospitals: The pairs of each hospital; all of them are about the same patients.
+        member: Whether the spread is that of the trained notes.
+    """
+    points, smallest = [], []
+    for seed, pairs in enumerate(hospitals):
+        judged = [(one.units(), other.units()) for one, other in pairs]
+        known = judged[0][0].patient_member
+        drawn = np.vstack([np.ones(len(known)), patient_weights(known, resamples=RESAMPLES, seed=seed)])
+        for both in judged:
+            if not all(np.array_equal(known, side.patient_member) for side in both):
+                raise ValueError("the pairs of a hospital are about different patients")
+            areas, spreads = ([of(side)(drawn) for side in both] for of in (_area, _spread_of(member)))
+            points.append((areas[0] - areas[1], ratio(spreads[0], spreads[1])))
+            smallest.append(both[0].smallest_stratum)
+    gained, left = (stats.rankdata(np.stack(values), axis=0) for values in zip(*points, strict=True))
+    gained, left = (ranks - ranks.mean(axis=0) for ranks in (gained, left))
+    found = ratio((gained * left).sum(axis=0), np.sqrt((gained**2).sum(axis=0) * (left**2).sum(axis=0)))
+    return percentile_interval(float(found[0]), found[1:], min(smallest))
+
+
+def _area(judged: Units) -> Callable[[np.ndarray], np.ndarray]:
+    return auc(judged, None)
+
+
+def _spread_of(member: bool) -> Callable[[Units], Callable[[np.ndarray], np.ndarray]]:
+    """Standard deviation of the scores of members' notes, or of others', by resample."""
+
+    def spread(judged: Units) -> Callable[[np.ndarray], np.ndarray]:
+        chosen = judged.member == member
+        score, patient = judged.score[chosen] - judged.score[chosen].mean(), judged.patient[chosen]
+        sums = [np.bincount(patient, score**power, minlength=len(judged.patient_member)) for power in range(3)]
+
+        def statistic(weights: np.ndarray) -> np.ndarray:
+            count, first, second = (weights @ one for one in sums)
+            found: np.ndarray = np.sqrt(second / count - (first / count) ** 2)
+            return found
+
+        return statistic
+
+    return spread

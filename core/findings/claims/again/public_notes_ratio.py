@@ -20,7 +20,7 @@ from core.findings.claims.mireshghallah import (
     side,
 )
 from core.findings.experiments import FEW, by_token, of_public_notes
-from core.findings.measures.attacks import caught_at, difference
+from core.findings.measures.attacks import Side, caught_at, change, difference
 from core.findings.measures.tables import labelled
 from core.findings.stored_runs import StoredRuns
 from core.spec import RunSpec
@@ -47,14 +47,17 @@ def _lengths(runs: StoredRuns) -> list[Figure]:
     return [one for spec in BOTH for one in by_length(runs, spec)]
 
 
+def _long_and_very_short(runs: StoredRuns, spec: RunSpec, attack: str) -> tuple[Side, Side]:
+    notes = side(runs, spec, attack)
+    return replace(notes, length="long"), replace(notes, most_tokens=VERY_SHORT)
+
+
 def _long_minus_very_short(runs: StoredRuns, specs: Sequence[RunSpec]) -> list[Figure]:
-    found = []
-    for spec in specs:
-        for attack in (DOMAIN, LOSS):
-            notes = side(runs, spec, attack)
-            apart = difference(replace(notes, length="long"), replace(notes, most_tokens=VERY_SHORT))
-            found.append(labelled(f"{MODEL_NAMES[spec.model.kind]}, {attack}", apart))
-    return found
+    return [
+        labelled(f"{MODEL_NAMES[spec.model.kind]}, {attack}", difference(*_long_and_very_short(runs, spec, attack)))
+        for spec in specs
+        for attack in (DOMAIN, LOSS)
+    ]
 
 
 def _very_short(runs: StoredRuns) -> list[Figure]:
@@ -63,6 +66,17 @@ def _very_short(runs: StoredRuns) -> list[Figure]:
 
 def _by_token(runs: StoredRuns) -> list[Figure]:
     return _long_minus_very_short(runs, _BY_TOKEN)
+
+
+def _weighting(runs: StoredRuns) -> list[Figure]:
+    return [
+        labelled(
+            f"{MODEL_NAMES[notes.model.kind]}, {attack}",
+            change(*(_long_and_very_short(runs, spec, attack) for spec in (tokens, notes))),
+        )
+        for tokens, notes in zip(_BY_TOKEN, BOTH, strict=True)
+        for attack in (DOMAIN, LOSS)
+    ]
 
 
 def _levels(runs: StoredRuns) -> list[Figure]:
@@ -92,9 +106,10 @@ CLAIMS = (
         sizes=SIZES + "; the reference was trained on 420 other reports",
         differs=f"A small reference instead of PubMedBERT, which read 4 billion words. {DIFFERS} {FEW}",
         why={
-            "holds": "AUC .576 by the loss, .715 by the ratio (paper: .662 and .900). Among reports never read, the "
-            "reference leaves .37 of the spread of the loss, about as with GPT-2 (M-c34); this was computed "
-            "afterwards, without an interval."
+            "holds": "AUC .576 by the loss, .715 by the ratio (paper: .662 and .900). The reference knows which "
+            "reports are hard: over those never read its log-likelihood correlates with the model's by .93, against "
+            ".58 on synthetic notes (computed afterwards, without an interval). So it leaves .37 of the spread of the "
+            "loss (M-c47). That spread is about as wide as on synthetic notes (standard deviation .68 and .67)."
         },
     ),
     asked_again(
@@ -107,10 +122,11 @@ CLAIMS = (
         sizes=SIZES + "; the reference was trained on 420 other reports",
         differs=f"Our question, not the paper's. A small reference. {DIFFERS} {FEW}",
         why={
-            "holds": "AUC .689 by the loss, .894 by the ratio: nearly the paper's step for masked models. Real reports "
-            "differ far more in how hard they are. Among those never read, the reference leaves .35 of the spread of "
-            "the loss, against 1.20 times on synthetic notes (M-c23); this was computed afterwards, without an "
-            "interval."
+            "holds": "AUC .689 by the loss, .894 by the ratio: nearly the paper's step for masked models. The "
+            "reference knows which reports are hard: over those never read its log-likelihood correlates with the "
+            "model's by .94, against .54 on synthetic notes (computed afterwards, without an interval). So it leaves "
+            ".35 of the spread of the loss (M-c47), against 1.20 times (M-c23). How much reports differ in difficulty "
+            "does not explain it: the loss's standard deviation is .74, against .63 on synthetic notes."
         },
     ),
     asked_again(
@@ -153,9 +169,10 @@ CLAIMS = (
             "does not hold": "It turns round: these notes leak more than long ones, which three of the four "
             "differences show. AUC under GPT-2 .773 by the loss and .928 by the ratio, against .675 and .887 of long "
             "notes. The public models find members in neither (loss: .497 and .494 for GPT-2's, .434 and .482 for "
-            "DistilBERT's), so the groups were not easier to tell apart beforehand; this was computed afterwards. The "
-            "reason is that every note counts alike in training, and so a word of a short note more: where tokens "
-            "count alike, long notes leak more (M-c44)."
+            "DistilBERT's), so the groups were not easier to tell apart beforehand; this was computed afterwards. "
+            "Every note counts alike in training, and so a word of a short note more. Where tokens count alike, the "
+            "difference moves towards long notes under both models (M-c50), and under GPT-2 long notes leak more; "
+            "under DistilBERT that is not clear (M-c44)."
         },
     ),
     asked_again(
@@ -172,8 +189,31 @@ CLAIMS = (
         f"(`--weighting token`), as when the loss is a mean over tokens. {DIFFERS} {FEW}",
         why={
             "cannot tell": "Every difference changes its sign against M-c41. GPT-2's two are clear (12 and 14 points "
-            "instead of −10 and −4), DistilBERT's intervals include 0. So what makes short notes leak more is how "
-            "much a word of theirs counts in training."
+            "instead of −10 and −4), so under GPT-2 the way notes are weighted decides which leak more. DistilBERT's "
+            "intervals include 0. There only the change between the two trainings is clear (M-c50), and not that long "
+            "notes then leak more."
+        },
+    ),
+    asked_again(
+        "M-c4",
+        "M-c50",
+        "public reports, the change when every token counts alike",
+        "about synthetic notes; M-c41 and M-c44 ask it about two trainings, and this about the change between them",
+        title="Weighting by tokens makes long notes leak more (public reports)",
+        says="If every token counts alike in training, not every note, attacks find long notes more easily, compared "
+        "with very short ones. M-c41 and M-c44 look at the two trainings apart.",
+        figure="none; the paper compares long and short samples of one training",
+        quantity=f"{AUC}: notes above the median length − notes of at most {VERY_SHORT} tokens, after training in "
+        "which every token counts alike − the same where every note does",
+        measure=_weighting,
+        needs=attacked(*BOTH, *_BY_TOKEN, attacks=(LOSS, DOMAIN)),
+        sizes=SIZES + f"; about 400 of them have at most {VERY_SHORT} tokens",
+        differs="Our experiment, to explain M-c41. The same reports are resampled for both trainings. The change was "
+        f"known when this rule was chosen, its interval was not. {DIFFERS} {FEW}",
+        why={
+            "holds": "The change is clear under both models. Under GPT-2 it turns the order round: long notes leak "
+            "less before (M-c41) and more after. Under DistilBERT it remains open whether long notes leak more after "
+            "(M-c44)."
         },
     ),
     asked_again(
