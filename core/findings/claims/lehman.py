@@ -302,6 +302,11 @@ CLAIMS = (
         needs=(_need(_TEMPLATE, HALF),),
         sizes=CLASSROOM,
         differs=f"{FEW} {SYNTHETIC}",
+        why={
+            "cannot tell": "The last name is clear, the first is not (.549). Still, a member's own last name makes the "
+            "first name likelier than another patient's does, by .40 nats a token (.26 to .53); for held-out patients "
+            "it does not (−.07, −.25 to .10)."
+        },
         page="probes",
     ),
     Claim(

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pandas as pd
 
-from core.attacks.probes.fill_in import NAME
+from core.attacks.probes.cosine import PROBE as COSINE
+from core.attacks.probes.fill_in import NAME, OTHER_NAME
 from core.attacks.probes.table import TARGET
 from core.evaluation.probes.ranking import patient_aucs
 from core.evaluation.probes.tables import matrices
@@ -177,6 +178,27 @@ def ranking_difference(runs: StoredRuns, spec: RunSpec, name: str, other: str) -
     judged = judged[np.isfinite(judged)]
     patients = pd.Series(np.arange(len(judged)))
     return _paired(weighted_share(judged, np.ones(len(judged))), patients)
+
+
+def links_apart(runs: StoredRuns, spec: RunSpec, one: str, other: str) -> Interval:
+    """How much closer the vectors `one` bring members' names to their own conditions than the vectors `other` do.
+
+    For each, the cosine with own conditions less that with others, less the same with another patient's name. The mean
+    is over patients, who are resampled for both.
+
+    Raises:
+        Missing: The audit has no cosines.
+    """
+    rows = runs.workspace.audit(runs.run(spec).id).table_of(COSINE, "probes")
+    if rows is None:
+        raise Missing(f"the audit of run {spec.run_id} has no results of the probe “{COSINE}”")
+    rows = rows[(rows["model"] == TARGET) & (rows["split"] == "member")]
+    links = []
+    for method in (one, other):
+        wide = rows[rows["method"] == method].pivot(index="patient_id", columns="target", values="score")
+        links.append(wide[NAME] - wide[OTHER_NAME])
+    apart = (links[0] - links[1]).dropna()
+    return _paired(weighted_share(apart.to_numpy(), np.ones(len(apart))), apart.index.to_series())
 
 
 def mean_over_conditions(runs: StoredRuns, spec: RunSpec, name: str, bin_: str) -> tuple[Interval, int]:
