@@ -69,14 +69,12 @@ def _by_token(runs: StoredRuns) -> list[Figure]:
 
 
 def _weighting(runs: StoredRuns) -> list[Figure]:
-    return [
-        labelled(
-            f"{MODEL_NAMES[notes.model.kind]}, {attack}",
-            change(*(_long_and_very_short(runs, spec, attack) for spec in (tokens, notes))),
-        )
-        for tokens, notes in zip(_BY_TOKEN, BOTH, strict=True)
-        for attack in (DOMAIN, LOSS)
-    ]
+    found = []
+    for by_tokens, by_notes in zip(_BY_TOKEN, BOTH, strict=True):
+        for attack in (DOMAIN, LOSS):
+            after, before = (_long_and_very_short(runs, spec, attack) for spec in (by_tokens, by_notes))
+            found.append(labelled(f"{MODEL_NAMES[by_notes.model.kind]}, {attack}", change(after, before)))
+    return found
 
 
 def _levels(runs: StoredRuns) -> list[Figure]:

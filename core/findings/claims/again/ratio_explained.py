@@ -43,9 +43,9 @@ def _by_length(runs: StoredRuns) -> list[Figure]:
 def _reports_by_length(runs: StoredRuns) -> list[Figure]:
     found = []
     for spec in BOTH:
-        name, every = MODEL_NAMES[spec.model.kind], _apart(runs, spec, "all")
-        tiny = difference(*(replace(one, most_tokens=VERY_SHORT) for one in every))
-        found.append(labelled(f"{name}, at most {VERY_SHORT} tokens", tiny))
+        name = MODEL_NAMES[spec.model.kind]
+        ratio, loss = (replace(one, most_tokens=VERY_SHORT) for one in _apart(runs, spec, "all"))
+        found.append(labelled(f"{name}, at most {VERY_SHORT} tokens", difference(ratio, loss)))
         for length in _LENGTHS:
             found.append(labelled(f"{name}, {length}", difference(*_apart(runs, spec, length))))
     return found
