@@ -49,14 +49,17 @@ CLAIMS = (
             for spec in (_by_its_recipe(kind, seed), of_size(kind, SMALLER, seed))
         ),
         sizes=f"{CLASSROOM}; models of 4.8 or 4.9 and of 1.2 million parameters",
-        differs="Two sizes with one recipe, which was chosen for the smaller. It destroys BERT of the larger size (a "
-        "perplexity of 421 or 422 on held-out notes on each of three seeds, 26 before training), so that is left out. "
-        "The larger bases are not shipped: `python -m core pretrain --size small` makes them. How well the attacks do "
-        f"was known when this was asked. The rule is that of J-c1. {SYNTHETIC}",
+        differs="Two sizes with one recipe, which was chosen for the smaller; for BERT of the larger size it has half "
+        "the rate, because the full one destroys it (a perplexity of 421 or 422 on held-out notes on each of three "
+        "seeds, 26 before training). The larger bases are not shipped: `python -m core pretrain --size small` makes "
+        "them. How well the attacks do on GPT-2 and DistilBERT was known when this was asked, and BERT was added "
+        f"afterwards. The rule is that of J-c1. {SYNTHETIC}",
         why={
             "cannot tell": "GPT-2's larger model leaks 9 to 10 points more on every seed. By the loss attack "
-            "DistilBERT's leaks about as much as the smaller one, and it reads held-out notes no better (perplexity "
-            "3.6 and 3.5). But it wrote members' full names in 11 of 4,200 texts, the smaller one in 1."
+            "DistilBERT's and BERT's leak about as much as the smaller ones. DistilBERT's reads held-out notes no "
+            "better either (perplexity 3.6 and 3.5), BERT's does (3.1 and 3.5). But the larger models wrote more: "
+            "DistilBERT's members' full names in 11 of 4,200 texts, the smaller one's in 1, and BERT's an identifier "
+            "of a member in 8 of 4,200, the smaller one's in 2."
         },
         page="membership",
     ),
