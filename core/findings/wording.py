@@ -52,7 +52,7 @@ def range_text(figures: Sequence[Figure], unit: Unit) -> str:
     known = [one.value for one in figures if not math.isnan(one.value)]
     if not known:
         return "not measured"
-    ends = f"{number_text(min(known), unit)} to {number_text(max(known), unit)}"
+    ends = " to ".join(dict.fromkeys(number_text(end, unit) for end in (min(known), max(known))))
     lows, highs = ([end for one in figures if not math.isnan(end := getattr(one, side))] for side in ("low", "high"))
     if lows and highs:
         ends += f" ({number_text(min(lows), unit)} to {number_text(max(highs), unit)})"

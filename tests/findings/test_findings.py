@@ -116,6 +116,8 @@ def test_figures_are_written_in_the_claims_unit() -> None:
     assert range_text([Figure("", 0.1, 0, 1), Figure("", -0.1, -1, 0)], "points") == (
         "−10.0 to +10.0 (−100.0 to +100.0), 2 figures"
     )
+    alike = [Figure("", 0.1, 0, 1), Figure("", 0.1, -1, 0)]
+    assert range_text(alike, "points") == "+10.0 (−100.0 to +100.0), 2 figures"
 
 
 def test_the_command_says_what_is_missing_and_what_it_found(tmp_path: Path, monkeypatch, capsys) -> None:
