@@ -7,10 +7,12 @@ from core.demo import SEEDS
 from core.findings.claim import Claim, Figure
 from core.findings.claims.jagannatha import KINDS
 from core.findings.experiments import CLASSROOM, FEW, SYNTHETIC, TWELVE, plain, seeded, twelve, with_epochs
-from core.findings.measures.rarity import slopes, turn
+from core.findings.from_weights.population_sizes import NAME as POPULATION_SIZES
+from core.findings.from_weights.population_sizes import SIZES
+from core.findings.measures.rarity import slopes, turn, turn_by_reference
 from core.findings.measures.tables import labelled
 from core.findings.needs import Need
-from core.findings.rules import Above, Within
+from core.findings.rules import Above, Below, Within
 from core.findings.stored_runs import StoredRuns
 from core.spec import RunSpec
 from core.spec.model_names import MODEL_NAMES
@@ -61,6 +63,14 @@ def _turn_public(runs: StoredRuns) -> list[Figure]:
 
 def _turn_unknown(runs: StoredRuns) -> list[Figure]:
     return [labelled("GPT-2, ratio population − loss", turn(runs, twelve(None), *_TURNING, ("unknown",)))]
+
+
+_FEW, _MANY = min(SIZES), max(SIZES)
+
+
+def _turn_by_reference(runs: StoredRuns) -> list[Figure]:
+    label = f"GPT-2, reference of {_MANY} patients − of {_FEW}"
+    return [labelled(label, turn_by_reference(runs, twelve(None), _FEW, _MANY))]
 
 
 CLAIMS = (
@@ -215,7 +225,31 @@ CLAIMS = (
             "the reference read. Half of these patients have a "
             "disease that no patient of the reference has, and the more such diseases, the lower their score under "
             "the loss (ρ −.30) and the higher under the ratio (+.22). Whether anything is left to explain "
-            "remains open."
+            "remains open. J-c50 varies the reference."
+        },
+        page="patients",
+    ),
+    Claim(
+        id="J-c50",
+        title="A reference of more patients turns the sign less",
+        says="An experiment of ours: if a reference of few patients makes the sign change, one of more patients does "
+        "so less. J-c17 holds the diseases constant that the reference never saw; this varies the reference.",
+        figure="none",
+        place="§6, discussion, the measure that changes sign",
+        quantity=f"ρ of rarity and score over patients never read: ratio to a reference of {_MANY} patients − to one "
+        f"of {_FEW}",
+        unit="number",
+        measure=_turn_by_reference,
+        rule=Below(),
+        needs=(Need(twelve(None), audit=(LOSS,)), Need(twelve(None), measured=(POPULATION_SIZES,))),
+        sizes=TWELVE + "; only the others count, whom the model never read",
+        differs="Our question, asked after J-c17; the rule was written before the references were trained. The smaller "
+        f"reference's patients are among the larger one's. GPT-2 alone. {FEW} {SYNTHETIC}",
+        why={
+            "cannot tell": "No difference shows. Under the ratio to references of 60, 240 and 400 patients ρ is .16, "
+            ".18 and .16, under the loss −.30, though 72, 51 and 42 % of these patients have a disease that no patient "
+            "of the reference has. So in this range such diseases are not what makes the sign change, as J-c17 "
+            "suggested. What does is not known."
         },
         page="patients",
     ),

@@ -9,9 +9,11 @@ import pandas as pd
 from scipy import stats
 
 from core.attacks.evaluation_set import reference_patients
+from core.attacks.membership.decision import LOSS
 from core.evaluation.rarity.profiles import bucket_edges
 from core.evaluation.rarity.trend import trend
 from core.evaluation.stats.bootstrap import Interval, patient_bootstrap
+from core.findings.from_weights.population_sizes import NAME as POPULATION_SIZES
 from core.findings.stored_runs import Missing, StoredRuns
 from core.pipeline.full_audit import target_of
 from core.runs.patients.queries import PatientTables, judges
@@ -57,6 +59,22 @@ def turn(runs: StoredRuns, spec: RunSpec, one: str, other: str, about: Sequence[
     return rank_correlations_apart(units, sides[1]["score"].to_numpy(dtype=float), about)
 
 
+def turn_by_reference(runs: StoredRuns, spec: RunSpec, few: int, many: int) -> Interval:
+    """ρ of rarity and score under the ratio to a reference of `many` patients − to one of `few` patients.
+
+    It is taken over held-out patients. The ratio is the loss's score less the reference's
+    (`core.findings.from_weights.population_sizes`). Patients are resampled for both together.
+    """
+    units = _judged(runs, spec, (LOSS,))[LOSS]
+    units = units[~units["member"].astype(bool)].reset_index(drop=True)
+    rows = runs.measured(spec, POPULATION_SIZES)
+    references = rows.pivot(index="patient_id", columns="patients", values="score").astype(float)
+    named = references.loc[_heldout(runs, spec, LOSS, len(units))]
+    loss = units["score"].to_numpy(dtype=float)
+    ratios = {size: loss - named[size].to_numpy() for size in (few, many)}
+    return rank_correlations_apart(units.assign(score=ratios[many]), ratios[few], ())
+
+
 def _unknown(runs: StoredRuns, spec: RunSpec, attack: str, count: int) -> np.ndarray:
     """How many codes of each judged held-out patient no reference patient has, in the order of `PatientTables.judged`.
 
@@ -65,11 +83,17 @@ def _unknown(runs: StoredRuns, spec: RunSpec, attack: str, count: int) -> np.nda
     """
     target = target_of(runs.run(spec), runs.workspace)
     patients = target.corpus.patients.set_index("patient_id")["icd_codes"]
+    heldout = _heldout(runs, spec, attack, count)
+    return unknown_codes(patients.loc[heldout], set().union(*patients.loc[sorted(reference_patients(target))]))
+
+
+def _heldout(runs: StoredRuns, spec: RunSpec, attack: str, count: int) -> list[str]:
+    """The held-out patients that an attack judges, in the order of `PatientTables.judged`; they have to be `count`."""
     scores = runs.scores(spec, attack)
     heldout = sorted(scores.loc[scores["split"] == "heldout", "patient_id"].unique())
     if len(heldout) != count:
         raise Missing(f"only {count} of {len(heldout)} held-out patients have a profile")
-    return unknown_codes(patients.loc[heldout], set().union(*patients.loc[sorted(reference_patients(target))]))
+    return heldout
 
 
 def unknown_codes(codes: Iterable[Iterable[str]], known: Collection[str]) -> np.ndarray:
