@@ -20,7 +20,8 @@ from core.spec import MEMBER_SHARE, RunSpec
 
 log = logging.getLogger(__name__)
 
-# Seconds on two slow cores for the shipped (tiny) size; docs/PERFORMANCE.md has the measurements behind them.
+# Seconds on two busy cores for the shipped (tiny) size, about three times what two idle ones need, so that limits hold
+# on a slow machine, too. What a user is shown beforehand is `core.jobs.stage_times`.
 NOTE_SECONDS = 0.0125  # of training, for one note in one epoch, with privacy
 SCORE_SECONDS = 0.0025  # for scoring one note
 START_SECONDS = 30.0  # quick audit, figures and saving

@@ -57,7 +57,7 @@ def _stages_by_message() -> dict[str, str]:
 
 
 def default_stages(spec: RunSpec, *, cohort: bool, control: bool, notes: Notes | None = None) -> list[Stage]:
-    """The stages of a run with their usual seconds on two slow cores.
+    """The stages of a run with their usual seconds on two idle cores.
 
     Args:
         spec: The run.
@@ -89,8 +89,8 @@ def _corpus(spec: RunSpec, stored: bool) -> float:
 
 def _training(spec: RunSpec, notes: Notes) -> float:
     read = notes.trained * spec.training.epochs * (spec.training.masks or 1)
-    a_note = 0.012 if spec.privacy.private or spec.training.clip_norm is not None else 0.0103
-    return TIME_BY_SIZE[spec.model.size] * (4.0 + a_note * read + 2.0 * spec.training.epochs)
+    a_note = 0.0038 if spec.privacy.private or spec.training.clip_norm is not None else 0.0029
+    return TIME_BY_SIZE[spec.model.size] * (2.0 + a_note * read + 0.5 * spec.training.epochs)
 
 
 def _judged(spec: RunSpec, notes: Notes) -> float:
@@ -104,15 +104,15 @@ def _judged(spec: RunSpec, notes: Notes) -> float:
 
 def _audit(spec: RunSpec, judged: float) -> dict[str, float]:
     causal, audit, size = spec.model.kind == "gpt2", spec.audit, TIME_BY_SIZE[spec.model.size]
-    texts = 14 * audit.samples_per_prompt * (0.007 * audit.new_tokens / 60 if causal else 0.055)
-    scores = judged * (0.0024 if causal else 0.0015 * audit.mask_draws)
+    texts = 14 * audit.samples_per_prompt * (0.0024 * audit.new_tokens / 60 if causal else 0.016)
+    scores = judged * (0.0008 if causal else 0.00055 * audit.mask_draws)
     secrets = spec.corpus.canaries + spec.corpus.canary_patients
     seconds = {
-        "audit: extraction": 0.5 + texts,
-        "audit: membership": 2.0 + scores,
-        "audit: exposure": (3.5 + 0.15 * secrets) * (1.0 if causal else 0.5) if secrets else 0.1,
-        "audit: utility": 8.5,
-        "audit: reading": 12.0,
+        "audit: extraction": 0.2 + texts,
+        "audit: membership": 0.7 + scores,
+        "audit: exposure": (1.2 + 0.055 * secrets) * (1.0 if causal else 0.6) if secrets else 0.1,
+        "audit: utility": 4.0,
+        "audit: reading": 5.0,
     }
     return {stage: size * one for stage, one in seconds.items()}
 
