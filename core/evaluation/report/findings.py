@@ -98,7 +98,7 @@ def _leak(run: Run) -> str:
 
 
 def noise_alone(run: Run, runs: Sequence[Run], control: Run | None) -> list[str]:
-    """What a private run and those beside it differ in besides noise, and what its training leaks without noise.
+    """What a private run and those beside it differ in apart from noise, and what its training leaks without it.
 
     Args:
         run: a run of the report; of others than private ones nothing is said.

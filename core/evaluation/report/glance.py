@@ -369,12 +369,12 @@ def _useful(subject: Subject) -> str:
     if row is None:
         return "Not measured."
     name = perplexity_name(subject.run.spec.model.kind)
-    told = f"{name.capitalize()} on held-out notes {figure_text('perplexity_heldout', row['value'])} "
-    told += f"({interval_text(row['low'], row['high'], lambda end: figure_text('perplexity_heldout', end))})"
+    said = f"{name.capitalize()} on held-out notes {figure_text('perplexity_heldout', row['value'])} "
+    said += f"({interval_text(row['low'], row['high'], lambda end: figure_text('perplexity_heldout', end))})"
     if math.isnan(row["base_value"]):
-        return f"{told}; lower is more useful.{_known_words(subject.run)}"
-    told += f", of the public model {figure_text('perplexity_heldout', row['base_value'])}; lower is better."
-    return told + _known_words(subject.run)
+        return f"{said}; lower is more useful.{_known_words(subject.run)}"
+    said += f", of the public model {figure_text('perplexity_heldout', row['base_value'])}; lower is better."
+    return said + _known_words(subject.run)
 
 
 def _known_words(run: Run) -> str:
@@ -383,8 +383,8 @@ def _known_words(run: Run) -> str:
     if (KNOWN_WORDS, "run") not in at.index or math.isnan(at.loc[(KNOWN_WORDS, "run"), "value"]):
         return ""
     value, low, high = (figure_text(KNOWN_WORDS, float(at.loc[(KNOWN_WORDS, "run"), end])) for end in ENDS)
-    told = f" Of the words that it wrote {value} are known ({low} to {high})"
+    said = f" Of the words that it wrote {value} are known ({low} to {high})"
     if (KNOWN_WORDS, "base") not in at.index:
-        return f"{told}."
+        return f"{said}."
     public = figure_text(KNOWN_WORDS, float(at.loc[(KNOWN_WORDS, "base"), "value"]))
-    return f"{told}, of the public model's {public}."
+    return f"{said}, of the public model's {public}."

@@ -169,7 +169,7 @@ CLAIMS = (
         differs="A control that the report lacks. The margin of 0.5 % is ours. " + SAME,
         why={
             "does not hold": "The rule finds “leaks” of patients whom the model never read, since common words match "
-            "somebody. Without such a control nobody can say how many of its 256 are leaks."
+            "some patient. Without such a control it cannot be said how many of its 256 are leaks."
         },
         page="canaries",
     ),

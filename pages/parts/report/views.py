@@ -160,8 +160,8 @@ def show(runs: Sequence[Run], knobs: DeltaGenerator) -> None:
     decision = decision_form.given().model_dump_json()
     sentences = st.container()  # above the picture; an alarm, which they depend on, is in the first page
     _picture(outline)
-    if told := comparison.differences(runs):
-        st.caption(f"{told} {comparison.LOOK}")
+    if unlike := comparison.differences(runs):
+        st.caption(f"{unlike} {comparison.LOOK}")
     try:
         first = _first_page(root, key, decision, workspace, found)
     except ValueError as error:  # several cohorts, or a damaged audit: a sentence
