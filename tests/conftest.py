@@ -41,6 +41,8 @@ pytest_plugins = ["tests.running"]
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
+MAIN = sys.modules["__main__"]
+
 MadeOnce = Callable[[str, Callable[[Path], None]], Path]
 
 SMOKE_AUDIT = AuditSpec(samples_per_prompt=4, new_tokens=24, mask_draws=1, bootstrap=50)
@@ -54,6 +56,12 @@ def _smoke_spec(*, epsilon: float | None = None, epochs: int = 2, seed: int = 0)
         training=TrainingSpec(epochs=epochs, batch_size=16, max_tokens=128, seed=seed),
         audit=SMOKE_AUDIT,
     )
+
+
+@pytest.fixture(autouse=True)
+def _own_main_module() -> None:
+    """Streamlit's AppTest leaves its page as `__main__`, and a process that a later test spawns would run that page."""
+    sys.modules["__main__"] = MAIN
 
 
 @pytest.fixture(scope="module")

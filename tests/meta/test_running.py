@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
@@ -58,3 +59,14 @@ def test_two_apps_look_for_installed_components_at_most_once() -> None:
         assert AppTest.from_function(page).run().markdown[0].value == "a page"
     assert manifest_scanner.scan_component_manifests.cache_info().misses == 1
     assert manifest_scanner.scan_component_manifests.cache_info().hits >= 1
+
+
+@pytest.mark.parametrize("visit", ("first", "second"))
+def test_no_test_finds_the_page_of_an_earlier_one_as_main(visit: str) -> None:
+    assert getattr(sys.modules["__main__"], "page", None) is None, visit
+
+    def page() -> None:
+        pass
+
+    AppTest.from_function(page).run()
+    assert sys.modules["__main__"].page is not None
