@@ -97,7 +97,7 @@ def _version(folder: Path) -> int:
 def publish_packed(made: Path, final: Path) -> None:
     """Compress the tables of a copy and rename it to its final place, in place of what is there."""
     for table in made.rglob("*.parquet"):
-        (pack_small if (made / FIGURES_ONLY_FILE).exists() else pack)(table)
+        pack(table)
     publish(made, final, lambda folder: False)  # what is there is older
 
 
@@ -152,25 +152,34 @@ def thinned(history: pd.DataFrame) -> pd.DataFrame:
 
 
 def pack(path: Path) -> None:
-    """Compress a table again without losing a bit: byte-stream split for long columns of floats, then zstd."""
+    """Compress a table again without losing a bit."""
+    (_pack_long if pq.read_metadata(path).num_rows > _LONG else _pack_short)(path)
+
+
+def _pack_long(path: Path) -> None:
+    """Byte-stream split for columns of floats, then zstd."""
     table = pq.read_table(path)
     floats = [field.name for field in table.schema if pa.types.is_floating(field.type)]
     others = [name for name in table.schema.names if name not in floats]
-    split = {"use_byte_stream_split": floats, "use_dictionary": others} if table.num_rows > _LONG else {}
+    split = {"use_byte_stream_split": floats, "use_dictionary": others}
     pq.write_table(table, path, compression="zstd", compression_level=19, **split)
 
 
-def pack_small(path: Path) -> None:
-    """Compress a small table again without losing a bit: most of its file would be descriptions of its columns."""
+def _pack_short(path: Path) -> None:
+    """Without descriptions of the columns where they can be left out: they would be most of the file."""
     table = pq.read_table(path)
     about = {key: value for key, value in (table.schema.metadata or {}).items() if key != b"pandas"}
     bare = table.replace_schema_metadata(about)
-    same = (table.to_pandas().dtypes == bare.to_pandas().dtypes).all()  # pandas' own types, such as Int64, need it
-    pq.write_table(
-        bare if same else table,
-        path,
-        compression="zstd",
-        compression_level=19,
-        write_statistics=False,
-        use_dictionary=False,
-    )
+    if (table.to_pandas().dtypes != bare.to_pandas().dtypes).any():  # pandas' own types, such as Int64, need it
+        bare = table
+    _write_short(bare, path, store_schema=False)
+    if not pq.read_schema(path).equals(bare.schema, check_metadata=True):  # types that Parquet itself does not have
+        _write_short(bare, path, store_schema=True)
+
+
+def _write_short(table: pa.Table, path: Path, *, store_schema: bool) -> None:
+    options = {"compression": "zstd", "compression_level": 19, "write_statistics": False, "use_dictionary": False}
+    with pq.ParquetWriter(path, table.schema, store_schema=store_schema, **options) as writer:
+        writer.write_table(table)
+        if not store_schema:
+            writer.add_key_value_metadata(table.schema.metadata or {})

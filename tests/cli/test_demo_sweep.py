@@ -9,11 +9,12 @@ from collections import Counter
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from core.__main__ import main
 from core.demo import plan, training
-from core.demo.export import export_run, thinned
+from core.demo.export import export_run, pack, thinned
 from core.demo.work_left import WorkLeft
 from core.evaluation.membership.strongest_attack import strongest
 from core.evaluation.sweep.limit_measures import losses_by_patient
@@ -292,3 +293,15 @@ def test_a_thinned_history_keeps_epochs_and_the_last_step() -> None:
     assert set(found.loc[found["eval_loss"].notna(), "step"]) == {333, 666, 999}
     assert found["step"].is_monotonic_increasing and found["step"].is_unique
     assert thinned(steps.head(20)).equals(steps.head(20))
+
+
+@pytest.mark.parametrize(("rows", "part"), ((0, 0.5), (3, 0.5), (6_000, 1.0)))
+def test_a_table_is_packed_without_losing_a_bit(rows: int, part: float, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"metric": ["perplexity"] * rows, "value": [1 / (3 + row) for row in range(rows)]})
+    path = write_table(tmp_path, "metrics", frame, version=4)
+    before, size = pq.read_table(path), path.stat().st_size
+    pack(path)
+    after = pq.read_table(path)
+    assert after.equals(before) and (after.to_pandas().dtypes == before.to_pandas().dtypes).all()
+    assert table_version(tmp_path, "metrics") == 4
+    assert path.stat().st_size < part * size, "most of a short table would be descriptions of its columns"
