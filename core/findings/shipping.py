@@ -7,17 +7,20 @@ runs that the pages compare.
 from __future__ import annotations
 
 import shutil
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from core.common.files import make_folder, replaced
 from core.common.folders import building
-from core.demo.export import UNDER_WAY, copy_run, publish_packed, thinned
+from core.demo.export import copy_run, publish_packed, thinned
 from core.findings.claim import Claim
 from core.findings.from_weights.tables import FOLDER, file_of
 from core.findings.judging import needed
 from core.findings.needs import Need
 from core.findings.stored_runs import SHIPPED, StoredRuns, wrote
+from core.pipeline.full_audit import SUMMARY
 from core.pipeline.shadows import folder_name, made
 from core.runs.card import CARD_FILE
 from core.runs.run import Run
@@ -26,28 +29,26 @@ from core.runs.tables import read_table, write_table
 
 TEXTS = ("generations", "hits")  # the texts that a model wrote, and what was found in them
 EXAMPLES = ("examples", "example_hits")  # the same of a few attempts, in runs with figures only
-RANKS, SUMMARY = "fill in the blank", "summary: probe_figures"  # a megabyte of ranks; most claims read their summary
 
 
 def ship(claims: Iterable[Claim], workspace: Workspace, out: Path = SHIPPED) -> list[str]:
     """Copy the finished runs of the data folder that claims need and that are not shipped yet. Returns their ids.
 
     A run goes without its weights, with scores of notes only if a claim reads them, and with texts that its model wrote
-    only if a claim reads those; an audit with every attack that was made, but the ranks of all conditions only if a
-    claim reads these; and shadow models with what they say of the notes, which is all that is kept of them. Tables from
-    a run's weights go also where the run is shipped already.
+    only if a claim reads those; an audit with the tables that claims read; and shadow models with what they say of the
+    notes, which is all that is kept of them. Tables from a run's weights go also where the run is shipped already.
     """
     here, shipped = StoredRuns(Workspace(workspace.root, shared=())), StoredRuns(Workspace(out, shared=(DEMO,)))
-    shipping, needs = [], needed(list(claims))
-    ranked = {need.spec.run_id for need in needs if RANKS in need.audit and SUMMARY not in need.audit}
-    for need in needs:
+    claims, shipping = list(claims), []
+    read = _read_in_full(claims)
+    for need in needed(claims):
         if shipped.has(need):
             continue
         if whole := here.has(need):
             run = here.run(need.spec)
             _copy(run, shipped.find(need.spec), out, tables=need.scores, texts=need.texts)
             if need.audit:
-                _copy_audit(run, workspace, out, ranks=need.spec.run_id in ranked)
+                _copy_audit(need, run, workspace, out, read[need.spec.run_id])
             if need.shadows:
                 _copy_shadows(need, here.workspace, out)
         elif shipped.has(need.of_the_run()):
@@ -89,12 +90,31 @@ def _empty(tables: Path, names: Sequence[str], run_id: str) -> None:
         write_table(tables, name, read_table(tables, name, run_id).iloc[:0])
 
 
-def _copy_audit(run: Run, workspace: Workspace, out: Path, *, ranks: bool) -> None:
-    """Copy the audit; one that is there and lacks an attack makes room for this one."""
-    final, stored = out / "audits" / run.id, workspace.audit(run.id).folder
-    left_out = UNDER_WAY if ranks else (*UNDER_WAY, f"{RANKS.replace(' ', '-')}.parquet")
+def _read_in_full(claims: Iterable[Claim]) -> dict[str, set[str]]:
+    """The attacks and summaries of each run, by its id, of which a claim reads the tables.
+
+    A claim that names attacks and a summary reads the summary: a large table, such as the ranks of all conditions, is
+    read by a claim that names its attack alone.
+    """
+    found: dict[str, set[str]] = defaultdict(set)
+    for need in (need for claim in claims for need in claim.needs):
+        summaries = {name for name in need.audit if name.startswith(SUMMARY)}
+        found[need.spec.run_id] |= summaries or set(need.audit)
+    return found
+
+
+def _copy_audit(need: Need, run: Run, workspace: Workspace, out: Path, read: set[str]) -> None:
+    """Copy how the attacks that claims name ended, with the tables of those in `read`. What is there already stays."""
+    final, stored = out / "audits" / run.id, workspace.audit(run.id)
+    there = replace(stored, folder=final, shared=())
     with building(final.parent, private=False) as beside:
-        shutil.copytree(stored, beside / run.id, ignore=shutil.ignore_patterns(*left_out))
+        copy = replace(stored, folder=beside / run.id, shared=())
+        for source, names in ((there, there.outcomes().keys()), (stored, need.audit)):
+            for outcome in (source.outcomes()[name] for name in names):
+                kept = outcome.tables if source is there or outcome.attack in read else ()
+                tables = {name: source.table_of(outcome.attack, name) for name in kept}
+                found = {name: table for name, table in tables.items() if table is not None}
+                copy.record(replace(outcome, tables=tuple(found)), found)
         publish_packed(beside / run.id, final)
 
 
