@@ -26,7 +26,8 @@ from core.phi.spans import Span, without_overlaps
 _SUFFIXES = {*Addresses.street_suffixes, "Ave", "Blvd", "Ct", "Dr", "Ln", "Pl", "Rd", "Row", "St", "Way"}
 _STREET = "|".join(sorted(_SUFFIXES))
 _STATE = "|".join(sorted({*Addresses.states_abbr, *Addresses.states}))
-_NUMBER_IS = r"[ \t]*(?:[Nn]umber|[Nn]o\.?|NO\.?|ID|[Ii]d|#)?[ \t]*[:#=.]?[ \t]*(?:is[ \t]+)?"
+# Possessive: no part begins with a blank, and a row of blanks could be shared among them in many ways.
+_NUMBER_IS = r"[ \t]*+(?:[Nn]umber|[Nn]o\.?|NO\.?|ID|[Ii]d|#)?[ \t]*+[:#=.]?[ \t]*+(?:is[ \t]++)?"
 _HOSPITAL = (
     r"(?:Hospital|Medical Cent(?:er|re)|Clinic|Infirmary|Healthcare|Health System|Hospice|Nursing Home|"
     r"Rehab(?:ilitation)? Cent(?:er|re)|Rehab(?:ilitation)?|Surgery Cent(?:er|re))"

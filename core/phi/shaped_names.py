@@ -14,6 +14,8 @@ from pathlib import Path
 
 from faker.providers.person.en_US import Provider as People
 
+from core.phi.mentions import words_again
+
 Place = tuple[int, int, str]  # start, end, field
 
 _UP, _LOW = "[A-ZÀ-ÖØ-ÞČĆĐŁŃŘŚŠŞŹŽŻ]", "[a-zß-öø-ÿā-ſ]"
@@ -106,9 +108,7 @@ def _again(text: str, whole: list[tuple[int, int]]) -> Iterator[tuple[int, int]]
     """Further mentions of a full name by one of its parts: “Maria also denies cough”."""
     parts = {part for start, end in whole for part in re.findall(_NAME, text[start:end]) if len(part) > 2}
     parts = {part for part in parts if part.casefold() not in word_list("ambiguous") | word_list("no_last_name")}
-    if parts:
-        for match in re.finditer(rf"(?<![\w'’.@-])(?:{'|'.join(map(re.escape, sorted(parts)))})(?![\w@-])", text):
-            yield match.span()
+    yield from words_again(text, parts)
 
 
 def _is_name(first: str, last: str, *, wrapped: bool) -> bool:

@@ -108,6 +108,23 @@ def test_the_time_of_a_search_grows_with_the_length_and_not_with_its_square(part
     assert seconds(20_000) < 8 * seconds(5_000)
 
 
+def test_blanks_after_a_word_for_a_number_take_time_in_proportion_to_their_number():
+    """Three parts of a pattern may be blanks: with 300 of them a search took seconds."""
+
+    def seconds(count: int) -> float:
+        started = time.process_time()
+        assert find_shaped("called" + " " * count) == []
+        return time.process_time() - started + 1e-3
+
+    assert seconds(240) < 8 * seconds(60)
+
+
+@pytest.mark.parametrize("gap", [" ", "\t no. ", " No :  is  ", " : ", " ID\t# is "])
+def test_a_number_is_found_whatever_is_between_it_and_its_word(gap):
+    found = find_shaped(f"Telephone{gap}555-0142 in the morning")
+    assert [(span.field, span.value) for span in found] == [("phone", "555-0142")]
+
+
 def test_a_name_of_several_parts_is_found_whole():
     name = "Anna-Maria-Luise Keller-Wren"
     assert name in {span.value for span in find_shaped(f"Patient: {name}, MRN 123456")}

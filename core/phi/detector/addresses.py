@@ -44,7 +44,10 @@ _SHAPES = (
         rf"\b(?:Unit[ \t]+[0-9]+[ \t]+Box[ \t]+[0-9]+(?:\s+{_MILITARY})?|"
         r"(?:Apt|Apartment|Suite|Ste)\.?[ \t]+#?[0-9]+[A-Z]?|P\.? ?O\.? Box[ \t]+[0-9]+)\b"
     ),
-    re.compile(rf"\b(?:USS|USNS|USNV|USCGC|PSC[ \t]+[0-9]+,?)[ \t]*[^\n,]{{0,30}}[\s,]+{_MILITARY}\b", re.IGNORECASE),
+    re.compile(
+        rf"\b(?:USS|USNS|USNV|USCGC|PSC[ \t]+[0-9]+,?)(?:[ \t]*+[^\n,]{{1,30}}[\s,]++|[\s,]++){_MILITARY}\b",
+        re.IGNORECASE,
+    ),
     re.compile(rf"\bUnit[ \t]+[0-9]+[ \t]+Box[ \t]+[0-9]+\s+{_MILITARY}\b", re.IGNORECASE),
     re.compile(
         r"\b(?:[Tt]he )?[Cc]orner of (?:[\w.'’-]+[ \t]+){1,4}and "
@@ -69,9 +72,12 @@ _AFTER_UNIT = re.compile(
 )
 _TOWN_AFTER = re.compile(rf"(?:,?[ \t]+{_UNIT})?(?:,[ \t]+{_WORD}(?:[ \t]+{_WORD}){{0,2}}){{1,2}}")
 _QUOTED = r"[>?|*#\s]*+"  # possessive: what follows never begins with one of these, and blanks may be many
+# Two to six words that may touch: each is as long as it can be (atomic), since “AAAA…” has millions of other divisions.
+_BEGUN = r"(?>[A-ZÀ-Þ0-9][\w.'’-]{0,30}(?=[A-ZÀ-Þ0-9 \t,]|\Z)[ \t]*)"
+_TWO_BEGUN = r"(?=[A-ZÀ-Þ0-9][\w.'’ \t-]*?[A-ZÀ-Þ0-9])"
 _FIRST = re.compile(
     rf"^{_QUOTED}(?P<value>(?:[0-9]{{1,6}}[ \t]+)?{_WORD}(?:[ \t]+[\w.'’-]+){{0,4}}[ \t]+[0-9]{{1,5}}[A-Za-z]?)[ \t]*\Z"
-    rf"|(?<![\w.-])(?P<inside>[0-9]{{1,6}}[ \t]+(?:[A-ZÀ-Þ0-9][\w.'’-]{{0,30}}[ \t]*){{2,6}}),?[ \t]*\Z"
+    rf"|(?<![\w.-])(?P<inside>[0-9]{{1,6}}[ \t]+{_TWO_BEGUN}{_BEGUN}{{1,6}}),?[ \t]*\Z"
 )
 _LINE = re.compile(rf"^{_QUOTED},?[ \t]*(?P<value>{_UNIT}|[^\W\d_][\w.'’ -]{{1,34}}),?[ \t]*\Z")
 _CODE = re.compile(

@@ -52,7 +52,8 @@ _CODE_OF = re.compile(
 )
 _CITY = r"(?P<city>[A-ZÀ-Þ][\w.'’-]+(?:[ \t]+[A-ZÀ-Þ][\w.'’-]+){0,2})"
 _CODE_CITY = re.compile(rf"(?<![\w./-])[0-9]{{5}}[ \t]+{_CITY}")
-_CITY_CODE = re.compile(rf"(?<![\w'’-]){_CITY},?[ \t]+[0-9]{{5}}(?![\w/-]|[.,:][0-9])")
+# A word without a code after it is skipped as a whole: no later part of it has one, and “A.A.A.…” has many parts.
+_CITY_CODE = re.compile(rf"(?<![\w'’-])(?:{_CITY},?[ \t]+[0-9]{{5}}(?![\w/-]|[.,:][0-9])|[A-ZÀ-Þ][\w.'’-]*+)")
 
 
 def contacts(text: str) -> Iterator[Place]:
@@ -65,7 +66,7 @@ def contacts(text: str) -> Iterator[Place]:
             yield *match.span("value"), "address"
     for shape in (_CODE_CITY, _CITY_CODE):
         for match in shape.finditer(text):
-            if match["city"].rstrip(".,") in cities():
+            if match["city"] is not None and match["city"].rstrip(".,") in cities():
                 yield *match.span(), "address"
 
 

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from itertools import takewhile
 
 from core.phi.detector.vocabulary import cities, countries, is_first_name, is_last_name, is_medical, states, words
+from core.phi.mentions import mentions, words_again
 
 Place = tuple[int, int, str]  # start, end, field
 
@@ -170,18 +171,19 @@ def again(text: str, found: Iterable[Place]) -> Iterator[Place]:
         if field == "full_name":
             yield from _listed_with(text, end, seen)
     whole = {text[start:end]: field for start, end, field in found if field in ("full_name", "organisation")}
-    for name in sorted(name for name in whole if len(name.split()) > 1):
-        for match in re.finditer(rf"(?<![\w'’.@-]){re.escape(name)}(?![\w@-])", text):
-            yield *match.span(), whole[name]
+    ends: dict[str, int] = {}  # of each name's last mention: the next one begins after it
+    for start, end in mentions(text, (name for name in whole if len(name.split()) > 1)):
+        if start >= ends.get(name := text[start:end], 0):
+            ends[name] = end
+            yield start, end, whole[name]
     parts: dict[str, str] = {}
     for start, end, field in found:
         if field in ("full_name", "clinician"):
             parts.update((part, field) for part in re.findall(NAME, text[start:end]) if len(part) > 2)
     parts = {part: field for part, field in parts.items() if _plausible(part) and part.casefold() not in _OTHER}
-    if parts:
-        for match in re.finditer(rf"(?<![\w'’.@-])(?:{'|'.join(map(re.escape, sorted(parts)))})(?![\w@-])", text):
-            if not _eponym(text, match.end()):
-                yield *match.span(), parts[match.group()]
+    for start, end in words_again(text, parts):
+        if not _eponym(text, end):
+            yield start, end, parts[text[start:end]]
 
 
 def _listed_with(text: str, end: int, seen: set[int]) -> Iterator[Place]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -12,6 +13,8 @@ from core.phi.detector.moments import moments
 from core.phi.detector.numbers import numbers
 from core.phi.detector.people import again, people
 from core.phi.detector.places import places
+
+_WORDS = [f"{one}{two}ab" for one in "aeiouybcdf" for two in "abcdefghij"]
 
 
 def found(recogniser, text: str) -> set[tuple[str, str]]:
@@ -275,6 +278,75 @@ def test_a_whole_name_is_found_again_with_its_initial():
     text = "Mijail C Adomo wrote. Yours, Mijail C Adomo"
     more = {(text[start:end], field) for start, end, field in again(text, [(0, 14, "full_name")])}
     assert ("Mijail C Adomo", "full_name") in more
+
+
+@pytest.mark.parametrize(
+    ("line", "covered"),
+    [
+        ("12 AB", "12 AB"),  # two words that touch
+        ("12 A", None),
+        ("12 A.B.C,", "12 A.B.C"),
+        ("12 A1 Ab " + "a" * 40, None),  # no word is that long
+        ("12 " + "A" * 186, "12 " + "A" * 186),  # six words of 31 letters at most
+        ("see 12 Quillworth Lane, ", "12 Quillworth Lane"),
+    ],
+)
+def test_a_street_line_has_two_to_six_words(line, covered):
+    text = f"{line}\nTown 12345"
+    assert [text[start:end] for start, end, _ in addresses(text) if end <= len(line)][:1] == [covered] * bool(covered)
+
+
+@pytest.mark.parametrize(
+    ("text", "covered"),
+    [
+        ("PSC 1 APO AE 12345", "PSC 1 APO AE 12345"),
+        ("USS  Quill, \nAPO AE 12345", "USS  Quill, \nAPO AE 12345"),
+        ("USS Quill APO AE 12345 DPO AA 54321", "USS Quill APO AE 12345 DPO AA 54321"),
+        ("USSAPO AE 12345", None),
+    ],
+)
+def test_a_military_address_reaches_to_its_code(text, covered):
+    assert [text[start:end] for start, end, _ in addresses(text)][:1] == [covered] * bool(covered)
+
+
+def test_a_city_before_its_code_is_no_part_of_a_longer_word():
+    text = "in A.Paris 75001, A.Paris, or Paris 75001"
+    assert [text[start:end] for start, end, field in contacts(text) if field == "address"] == ["Paris 75001"]
+
+
+@pytest.mark.parametrize(
+    ("before", "part", "after", "counts"),
+    [
+        ("", "A.", "", (1_000, 4_000)),
+        ("12 ", "A", "!", (12, 48)),  # one word in capitals took 10 seconds
+        ("PSC 1 ", " ", "", (1_000, 4_000)),
+    ],
+)
+def test_the_time_of_the_rules_grows_with_the_length(before, part, after, counts):
+    def seconds(count: int) -> float:
+        text, taken = f"{before}{part * count}{after}", []
+        for _ in range(3):
+            started = time.process_time()
+            list(addresses(text)) + list(contacts(text))
+            taken.append(time.process_time() - started)
+        return min(taken) + 1e-3  # below that the clock decides
+
+    assert seconds(counts[1]) < 10 * seconds(counts[0])
+
+
+def test_names_are_found_again_in_one_pass_however_many_there_are() -> None:
+    def seconds(count: int) -> float:
+        names = [f"{first}{last}" for first in map(chr, range(65, 91)) for last in _WORDS][:count]
+        text = "".join(f"Mr. {name} Quill. " for name in names)
+        places = [(match.start(), match.end(), "full_name") for match in re.finditer(r"\w+ Quill", text)]
+        taken = []
+        for _ in range(3):
+            started = time.process_time()
+            list(again(text, places))
+            taken.append(time.process_time() - started)
+        return min(taken)
+
+    assert seconds(2_000) < 8 * seconds(500)
 
 
 @pytest.mark.parametrize("blank", [" ", "\t", "> ", "\n "])
