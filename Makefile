@@ -26,6 +26,8 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip install --disable-pip-version-check --progress-bar off
 
 run: $(VENV)/.installed
+	@if [ -n "$$PHILAB_INSTRUCTOR_KEY" ] && [ $${#PHILAB_INSTRUCTOR_KEY} -lt 12 ]; then \
+		echo "PHILAB_INSTRUCTOR_KEY can be guessed: choose one of at least 12 characters, or unset it."; exit 1; fi
 	@echo
 	@echo "PHI Leak Lab serves on http://$(HERE):$(PORT)  (Ctrl-C stops it)"
 	@echo "for $(WHO)"

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from pages.parts.session.instructor import SHORTEST_KEY
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -39,6 +41,16 @@ def test_only_a_class_has_an_instructor_and_the_key_is_in_no_command() -> None:
     database = subprocess.run([*asked, "class"], cwd=ROOT, check=True, capture_output=True, text=True).stdout  # noqa: S603
     keys = re.findall(r"^class: PHILAB_INSTRUCTOR_KEY := (\S+)$", database, flags=re.MULTILINE)
     assert keys and all(re.fullmatch(r"[0-9a-f]{4}(-[0-9a-f]{4}){4}", key) for key in keys), "80 bits, to be typed"
+
+
+@pytest.mark.parametrize("key", ["x" * (SHORTEST_KEY - 1), "x" * SHORTEST_KEY, ""])
+def test_a_class_does_not_begin_with_a_key_that_is_soon_guessed(key: str) -> None:
+    asked = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS")}
+    asked["PHILAB_INSTRUCTOR_KEY"] = key
+    made = ["make", "--old-file=.venv/.installed", "class", "PY=true"]
+    done = subprocess.run(made, cwd=ROOT, env=asked, check=False, capture_output=True, text=True)  # noqa: S603
+    refused = 0 < len(key) < SHORTEST_KEY
+    assert (done.returncode != 0) == refused == ("at least 12 characters" in done.stdout), done.stderr
 
 
 @pytest.mark.parametrize(("types", "tests"), [(0, 0), (1, 0), (0, 1), (1, 1)])

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from core.jobs.limits import Limits, Refused, User, in_words
+from core.jobs.limits import NOBODY, Limits, Refused, User, in_words
 from pages.parts.access import viewer
 from pages.parts.session import owner
 
 if TYPE_CHECKING:
     from core.jobs.engine import Engine
 
+SHORTEST_KEY = 12  # characters: tries are not counted, and all of four digits can be tried within a lesson
 _KEY, _TYPED, _WRONG = "instructor_key", "instructor_typed", "instructor_wrong"
 
 
@@ -82,12 +83,22 @@ def _key_form(engine: Engine) -> None:
         st.text_input("Instructor's key", type="password", key=_TYPED, autocomplete="off")
         st.button("Manage the queue", key="instructor-enter", on_click=_enter, args=(engine,))
         if st.session_state.get(_WRONG):
-            st.error("Wrong key. The key is shown in the terminal that runs `make class`.", icon=":material/error:")
+            st.error(_refusal(engine), icon=":material/error:")
+
+
+def _refusal(engine: Engine) -> str:
+    key = engine.limits.key
+    if key != NOBODY and len(key) < SHORTEST_KEY:
+        return (
+            f"This server's key has fewer than {SHORTEST_KEY} characters, so it could be guessed, and it is not "
+            "accepted. Choose a longer PHILAB_INSTRUCTOR_KEY and start the server again."
+        )
+    return "Wrong key. The key is shown in the terminal that runs `make class`."
 
 
 def _enter(engine: Engine) -> None:
     typed = st.session_state.pop(_TYPED, "").strip()
-    right = engine.limits.instructs(User(owner.owner(), typed))
+    right = len(typed) >= SHORTEST_KEY and engine.limits.instructs(User(owner.owner(), typed))
     st.session_state[_WRONG] = not right
     if right:
         st.session_state[_KEY] = typed

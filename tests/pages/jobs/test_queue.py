@@ -134,6 +134,16 @@ def test_the_key_makes_an_instructor_of_this_session_alone(engine: Engine) -> No
     assert "queue-close" not in keys(app) and f"cancel-queue-{second}" not in keys(app)
 
 
+@pytest.mark.parametrize(("key", "opens"), [("1234", False), ("eleven-char", False), ("twelve-chars", True)])
+def test_a_key_that_is_soon_guessed_opens_nothing(engine: Engine, key: str, opens: bool) -> None:
+    engine.limits = type(engine.limits)(key=key)
+    app = visit("train", **TINY)
+    app.text_input(key="instructor_typed").set_value(key).run()
+    app.button(key="instructor-enter").click().run()
+    assert ("queue-close" in keys(app)) == opens
+    assert opens or "fewer than 12 characters, so it could be guessed" in app.error[0].value
+
+
 def test_the_full_battery_is_limited_too(engine: Engine, smoke_workspace: Path, smoke_specs) -> None:
     for folder in ("corpora", "runs"):
         shutil.copytree(smoke_workspace / folder, engine.workspace.root / folder)
