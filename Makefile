@@ -33,6 +33,7 @@ run: $(VENV)/.installed
 	@echo "for $(WHO)"
 	@if [ -n "$$PHILAB_CLASS" ]; then echo "the instructor's key, for the queue on the page Train: $$PHILAB_INSTRUCTOR_KEY"; fi
 	@echo
+	@$(PY) -m core delete-upload --overdue > /dev/null || true
 	@$(PY) -m streamlit run app.py --server.address $(ADDRESS) --server.port $(PORT) --browser.serverAddress $(HERE)
 
 # Listens on every network card. HERE is the address that others type; Streamlit accepts only browsers that use it.

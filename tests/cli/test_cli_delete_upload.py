@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -14,7 +15,7 @@ from core.runs.lock import held
 from core.runs.store import Workspace
 from core.runs.uploads.deletion import keep
 from core.runs.uploads.deletion_codes import new_code
-from core.runs.uploads.records import uploads
+from core.runs.uploads.records import uploads, write_record
 from core.spec import CORPUS_PRESETS, RunSpec
 
 
@@ -53,6 +54,25 @@ def test_the_code_is_stored_nowhere(stored):
         if path.is_file():
             content = path.read_bytes().upper()
             assert code.encode() not in content and code.replace("-", "").encode() not in content
+
+
+def test_overdue_uploads_are_deleted_without_a_code_and_others_stay(stored, capsys):
+    workspace, _ = stored
+    command = ["delete-upload", "--overdue", "--data", str(workspace.root)]
+    assert main(command) == 0 and "0 sets of notes, and 0 runs" in capsys.readouterr().out
+    before = left(workspace)
+    assert before and len(uploads(workspace.root)) == 1
+    (upload,) = uploads(workspace.root)
+    write_record(workspace.root, replace(upload, expires=upload.uploaded))
+    assert main([*command, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"deleted": 1, "runs": [], "finished": True}
+    assert not left(workspace) and not uploads(workspace.root)
+
+
+def test_a_code_and_overdue_are_not_for_one_command(stored, capsys):
+    workspace, code = stored
+    assert main(["delete-upload", code, "--overdue", "--data", str(workspace.root)]) == 2
+    assert "not both" in capsys.readouterr().err and len(uploads(workspace.root)) == 1
 
 
 def test_another_code_deletes_nothing(stored, capsys):

@@ -43,6 +43,12 @@ def test_only_a_class_has_an_instructor_and_the_key_is_in_no_command() -> None:
     assert keys and all(re.fullmatch(r"[0-9a-f]{4}(-[0-9a-f]{4}){4}", key) for key in keys), "80 bits, to be typed"
 
 
+@pytest.mark.parametrize("target", ["run", "class"])
+def test_overdue_uploads_are_deleted_before_anybody_visits(target: str) -> None:
+    told = commands(target)
+    assert 0 < told.index("-m core delete-upload --overdue") < told.index("-m streamlit run")
+
+
 @pytest.mark.parametrize("key", ["x" * (SHORTEST_KEY - 1), "x" * SHORTEST_KEY, ""])
 def test_a_class_does_not_begin_with_a_key_that_is_soon_guessed(key: str) -> None:
     asked = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS")}
