@@ -11,8 +11,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from core.jobs.stage_times import CONTROL, EARLIER, Stage, corrected, default_stages, slowness, stage_seconds
 from core.jobs.time_left import TimeLeft
+from core.jobs.times.costs import CONTROL, Stage, default_stages
+from core.jobs.times.expected import EARLIER, corrected, slowness, stage_seconds
 from core.runs.run import Run
 from core.runs.store import Workspace
 

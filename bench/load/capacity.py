@@ -2,8 +2,8 @@
 
 Service times are measured on this machine: the processor seconds of each page with stores of two sizes, of one poll of
 a page's timer, of one prompt and of thirty together, and the memory of a session. How long a training takes is the
-program's own estimate (`core.jobs.stage_times`). From these follow, for each size, how much of each resource is asked
-for, which is exhausted first, and how many there would have to be. Waiting times for pages are simulated
+program's own estimate (`core.jobs.times`). From these follow, for each size, how much of each resource is asked for,
+which is exhausted first, and how many there would have to be. Waiting times for pages are simulated
 (`bench.load._simulation`). What cannot be run here is said to be computed: only the service times are measured.
 """
 
@@ -112,14 +112,14 @@ def _prompt() -> float:
 
 
 def run_seconds(notes: int) -> float:
-    """Seconds that a worker needs for a private GPT-2 run with its quick audit on a hospital of this size."""
-    from core.jobs.stage_times import default_stages
+    """Seconds of one core for a private GPT-2 run with its quick audit on a hospital of this size."""
+    from core.jobs.times.costs import on_one_core, whole
     from core.spec import CORPUS_PRESETS, PrivacySpec, RunSpec, TrainingSpec
 
     usual = CORPUS_PRESETS["classroom"]
     corpus = usual.model_copy(update={"patients": max(4, round(notes / (0.7 * usual.notes_per_patient)))})
     spec = RunSpec(corpus=corpus, privacy=PrivacySpec(target_epsilon=8.0), training=TrainingSpec(epochs=4))
-    return sum(stage.seconds for stage in default_stages(spec, cohort=True, control=True))
+    return whole(on_one_core(spec))
 
 
 def for_users(service: Service, users: int, rng: np.random.Generator, *, asked: int = 4_000) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Text forms in sentences: ε and δ of a guarantee, a proven ε, epochs, and moments."""
+"""Text forms in sentences: ε and δ of a guarantee, a proven ε, epochs, moments and durations."""
 
 from __future__ import annotations
 
@@ -21,6 +21,15 @@ def time_text(moment: str) -> str:
     """`26 November 2026, 04:38 UTC`: a date and time in ISO 8601, which has an offset."""
     at = datetime.fromisoformat(moment).astimezone(UTC)
     return f"{at.day} {calendar.month_name[at.month]} {at:%Y, %H:%M} UTC"
+
+
+def duration_text(seconds: float) -> str:
+    """An estimated time: `40 s`, `4 min`, `2.5 h`, `12 days`."""
+    if seconds < 90:
+        return f"{max(5, 5 * round(seconds / 5))} s"
+    if seconds < 90 * 60:
+        return f"{round(seconds / 60)} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 72 * 3600 else f"{round(seconds / 86_400):,} days"
 
 
 def limit_text(limit: float) -> str:

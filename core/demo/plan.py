@@ -15,7 +15,7 @@ from typing import Literal
 
 from core.evaluation.defences.side_by_side import lineup
 from core.evaluation.sweep.sweeps import Sweep
-from core.jobs.limits import TIME_BY_SIZE
+from core.jobs.times.costs import of_training, on_one_core, whole
 from core.runs.store import Workspace
 from core.spec import (
     ABSTRACTS,
@@ -52,11 +52,6 @@ ORDER = (  # parts by importance; those not named here come last, controls after
     *("3k-gpt2-leaks", "3k-distilbert", "3k-distilbert-grid", "12k-gpt2-leaks"),
     *("3k-gpt2-between", "12k-gpt2-between", "3k-distilbert-leaks"),
 )
-
-# Measured on one of two cores while the other was busy: seconds of training per 1,000 notes read, without and with
-# clipping; seconds of the quick audit per run, and per 1,000 judged notes.
-_TRAINING = {"gpt2": (5.6, 7.2), "distilbert": (4.4, 6.5), "bert": (4.4, 6.5)}
-_AUDIT = {"gpt2": (20.0, 3.5), "distilbert": (67.0, 9.0), "bert": (67.0, 9.0)}
 
 
 State = Literal["there", "figures only", "missing"]  # the second: shipped without its large tables
@@ -195,20 +190,9 @@ def state_of(workspace: Workspace, spec: RunSpec) -> State:
 
 def estimated_seconds(spec: RunSpec) -> float:
     """About how long training and quick audit take on one core."""
-    once, per_thousand = _AUDIT[spec.model.kind]
-    audit = once + per_thousand * _judged_notes(spec) / 1_000
-    return training_seconds(spec) + TIME_BY_SIZE[spec.model.size] * audit
+    return whole(on_one_core(spec))
 
 
 def training_seconds(spec: RunSpec) -> float:
-    """About how long training alone takes on one core. Long imported notes take longer: a spec has no lengths."""
-    clipped = spec.privacy.private or spec.training.clip_norm is not None
-    passes = spec.corpus.training_notes * spec.training.epochs * (spec.training.masks or 1)
-    return TIME_BY_SIZE[spec.model.size] * _TRAINING[spec.model.kind][clipped] * passes / 1_000
-
-
-def _judged_notes(spec: RunSpec) -> float:
-    corpus = spec.corpus
-    most = spec.audit.patients or corpus.patients
-    members, heldout = (min(most, round(share * corpus.patients)) for share in (0.7, 0.3))
-    return (members + heldout) * corpus.notes_per_patient
+    """About how long training alone takes on one core."""
+    return of_training(on_one_core(spec))

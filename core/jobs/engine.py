@@ -23,6 +23,7 @@ from core.jobs.outcome import outcome
 from core.jobs.queues.own import Ticket
 from core.jobs.queues.rights import QueueRights
 from core.jobs.time_left import time_left_of
+from core.jobs.times.expected import request_of
 from core.jobs.work import Job, Work
 from core.jobs.workers import Fit
 from core.pipeline.full_audit import check_attackable
@@ -240,7 +241,7 @@ class Engine(QueueRights):
 
     def _submit(self, work: Work, spec: RunSpec, user: User | None) -> Job:
         self._find(work)  # reads the run's files, which are remembered, before others wait for this
-        request = Request.of(spec, self.workspace.corpus_folder(spec.corpus), full_audit=work.is_audit)
+        request = request_of(spec, self.workspace, is_audit=work.is_audit)
         with self._lock:
             job = self._find(work)
             if job is not None and job.state in ("queued", "running", "done"):

@@ -12,23 +12,11 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-from core.common.in_memory_duckdb import cursor
-from core.spec import MEMBER_SHARE, RunSpec
+from core.common.formatting import duration_text
 
 log = logging.getLogger(__name__)
-
-# Seconds on two busy cores for the shipped (tiny) size, about three times what two idle ones need, so that limits hold
-# on a slow machine, too. What a user is shown beforehand is `core.jobs.stage_times`.
-NOTE_SECONDS = 0.0125  # of training, for one note in one epoch, with privacy
-SCORE_SECONDS = 0.0025  # for scoring one note
-START_SECONDS = 30.0  # quick audit, figures and saving
-AUDIT_SECONDS = 0.11  # of the full audit, for one training note of GPT-2
-TIME_BY_SIZE = {"micro": 0.4, "tiny": 1.0, "small": 3.3}  # a factor; measured with both kinds, 1.4 to 25 ms a note
-MASKED = 2.4  # factor of time for the full audit of DistilBERT and BERT
-USUAL_CHARACTERS = 170  # of a synthetic note, on average; an imported note counts once for each of these
 
 
 class Refused(ValueError):
@@ -122,91 +110,15 @@ def _limit(environment: Mapping[str, str], variable: str, usual: float | None) -
     return usual
 
 
-# How long a job takes ------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Notes:
-    """How many notes of usual length a job reads: `trained` in each epoch, and `every` note of the cohort."""
-
-    trained: float
-    every: float
-
-
-def expected_notes(spec: RunSpec) -> Notes:
-    """What a run reads, from its spec alone: the cohort need not exist yet. Copies of canaries are notes, too."""
-    corpus, cap = spec.corpus, spec.note_cap
-    per_patient = corpus.notes_per_patient if cap is None else min(corpus.notes_per_patient, cap)
-    return Notes(
-        trained=corpus.patients * MEMBER_SHARE * per_patient + corpus.canary_notes(cap),
-        every=(corpus.patients + corpus.population) * corpus.notes_per_patient + corpus.canary_notes(),
-    )
-
-
-def notes_read(spec: RunSpec, cohort: Path | None) -> Notes:
-    """What a run reads: of imported notes those that are stored in the folder `cohort`, otherwise what is expected.
-
-    A long imported note counts as several. `CorpusSpec.notes_per_patient` does not say how much there is to read: it
-    has a maximum, and notes may have any length.
-    """
-    if spec.corpus.imported is None or cohort is None:
-        return expected_notes(spec)
-    query = """
-        WITH notes AS (
-            SELECT split, greatest(1.0, length(text) / $usual) AS weight,
-                row_number() OVER (PARTITION BY patient_id ORDER BY file_row_number) AS place
-            FROM read_parquet($file, file_row_number = true)
-        )
-        SELECT coalesce(sum(weight) FILTER (split IN ('member', 'canary') AND place <= $cap), 0), sum(weight) FROM notes
-    """
-    cap = 2**31 if spec.note_cap is None else spec.note_cap
-    with cursor() as database:
-        asked = {"usual": USUAL_CHARACTERS, "file": str(cohort / "notes.parquet"), "cap": cap}
-        (found,) = database.execute(query, asked).fetchall()
-    return Notes(*map(float, found))
-
-
-def run_minutes(spec: RunSpec, notes: Notes | None = None) -> float:
-    """A rough estimate of the minutes that a run takes, for limits only. `notes` are the expected ones by default."""
-    notes, size = notes or expected_notes(spec), TIME_BY_SIZE[spec.model.size]
-    training = notes.trained * spec.training.epochs * (spec.training.masks or 1) * NOTE_SECONDS
-    generation = START_SECONDS * spec.audit.samples_per_prompt / 100
-    return size * (training + 2 * notes.every * SCORE_SECONDS + generation) / 60
-
-
-def audit_minutes(spec: RunSpec, notes: Notes | None = None) -> float:
-    """A rough estimate of the minutes that the full audit of a run takes, for limits only."""
-    notes, masked = notes or expected_notes(spec), 1.0 if spec.model.kind == "gpt2" else MASKED
-    return TIME_BY_SIZE[spec.model.size] * masked * (START_SECONDS + notes.trained * AUDIT_SECONDS) / 60
-
-
 # What users submit ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Request:
-    """A job that a user submits. `size` says in words what the estimate is based on."""
+    """A job that a user submits, as `core.jobs.times.expected` estimates it; `size` says in words what it reads."""
 
     minutes: float
     size: str
-
-    @classmethod
-    def of(cls, spec: RunSpec, cohort: Path | None, *, full_audit: bool) -> Request:
-        """Training or attacking a run on the cohort in this folder, if it is stored."""
-        return (cls.full_audit if full_audit else cls.run)(spec, notes_read(spec, cohort))
-
-    @classmethod
-    def run(cls, spec: RunSpec, notes: Notes | None = None) -> Request:
-        """Training a run."""
-        notes, epochs, masks = notes or expected_notes(spec), spec.training.epochs, spec.training.masks or 1
-        read = f"{notes.trained:,.0f} notes × {epochs:,} epoch{'' if epochs == 1 else 's'}"
-        return cls(run_minutes(spec, notes), read if masks == 1 else f"{read} × {masks} masks")
-
-    @classmethod
-    def full_audit(cls, spec: RunSpec, notes: Notes | None = None) -> Request:
-        """Attacking a run."""
-        notes = notes or expected_notes(spec)
-        return cls(audit_minutes(spec, notes), f"every attack on {notes.trained:,.0f} notes")
 
 
 def check(limits: Limits, request: Request, *, own: int, everybody: int, day_minutes: float) -> None:
@@ -221,7 +133,7 @@ def check(limits: Limits, request: Request, *, own: int, everybody: int, day_min
     """
     if limits.minutes is not None and request.minutes > limits.minutes:
         raise Refused(
-            f"This job would take about {_minutes(request.minutes)} ({request.size}); the limit here is "
+            f"This job would take about {duration_text(60 * request.minutes)} ({request.size}); the limit here is "
             f"{_minutes(limits.minutes)}. Choose the short training, fewer epochs or a smaller hospital."
         )
     if limits.jobs is not None and own >= limits.jobs:
@@ -232,8 +144,8 @@ def check(limits: Limits, request: Request, *, own: int, everybody: int, day_min
         )
     if limits.day_minutes is not None and day_minutes + request.minutes > limits.day_minutes:
         raise Refused(
-            f"This job would take about {_minutes(request.minutes)}. You have submitted {_minutes(day_minutes)} in the "
-            f"last 24 hours, and the limit here is {_minutes(limits.day_minutes)}."
+            f"This job would take about {duration_text(60 * request.minutes)}. You have submitted "
+            f"{_minutes(day_minutes)} in the last 24 hours, and the limit here is {_minutes(limits.day_minutes)}."
         )
     if limits.queue is not None and everybody >= limits.queue:
         raise Refused(f"{everybody} jobs are already waiting or running, the limit of this server. Try again later.")

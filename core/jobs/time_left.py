@@ -11,7 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from core.jobs.stage_times import CONTROL, PAUSE_SECONDS, Stage, expected_stages, stage_key
+from core.jobs.times.costs import CONTROL, Stage
+from core.jobs.times.expected import PAUSE_SECONDS, expected_stages, stage_key
 from core.jobs.work import Work
 
 OWN_PACE = 0.1  # share of a stage at which its own pace counts as much as the expectation

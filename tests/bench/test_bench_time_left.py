@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench import time_left
-from core.jobs.stage_times import Stage
+from core.jobs.times.costs import Stage
 from core.runs.store import Workspace
 
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from core.jobs.stage_times import Stage
 from core.jobs.time_left import TimeLeft
+from core.jobs.times.costs import Stage
 from core.runs.events import append_event
 from core.runs.progress import ProgressReader
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from core.common.formatting import duration_text
+
 
 def time_left(seconds: float | None) -> str:
     """The remaining time as the end of a sentence; empty while it is not known."""
@@ -14,11 +16,4 @@ def whole_left(seconds: float | None) -> str:
     """The time left of a whole job as the end of a sentence, rounded as an estimate is; empty while it is not known."""
     if seconds is None:
         return ""
-    return " · nearly done" if seconds < 3 else f" · {about(seconds)} left"
-
-
-def about(seconds: float) -> str:
-    """`about 40 s`, `about 4 min`, `about 2.5 h`."""
-    if seconds < 90:
-        return f"about {max(5, 5 * round(seconds / 5))} s"
-    return f"about {round(seconds / 60)} min" if seconds < 90 * 60 else f"about {seconds / 3600:.1f} h"
+    return " · nearly done" if seconds < 3 else f" · about {duration_text(seconds)} left"

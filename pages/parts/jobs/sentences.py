@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from core.common.formatting import epochs_text, promised_text
 from core.evaluation.wording import guaranteed_text
-from core.jobs.stage_times import CONTROL, stage_key
+from core.jobs.times.costs import CONTROL
+from core.jobs.times.expected import stage_key
 from core.runs.progress import Progress
 from core.runs.run import Run
 from core.spec import RunSpec
@@ -103,7 +104,7 @@ STAGES = {
 
 
 def _doing(key: str) -> str:
-    """A stage (`core.jobs.stage_times`) in words: `control, scoring notes`."""
+    """A stage (`core.jobs.times`) in words: `control, scoring notes`."""
     control, _, stage = key.rpartition("/")
     words = f"“{stage.removeprefix('attack: ')}”" if stage.startswith("attack: ") else STAGES.get(stage, stage)
     return f"control, {words}" if control else words

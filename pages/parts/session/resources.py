@@ -133,7 +133,10 @@ def data() -> Path:
 
 
 def every_workspace() -> Workspace:
-    """All runs and cohorts, including everyone's uploads: for the job engine and the model server only."""
+    """All runs and cohorts, including everyone's uploads.
+
+    For the job engine, the model server, and estimates of time, which show nothing of a note.
+    """
     from core.runs.store import Workspace
 
     return Workspace(data())

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.common.formatting import REPRODUCIBLE, delta_text, promised_text, setting_text
+from core.common.formatting import REPRODUCIBLE, delta_text, duration_text, promised_text, setting_text
 from core.evaluation.wording import percent
 from core.spec import PrivacySpec, RunSpec, TrainingSpec, VocabularySpec
 from pages.parts.common import chart_style
-from pages.parts.common.durations import about
-from pages.parts.session import owner, resources
+from pages.parts.session import resources
 from pages.parts.train.risk_settings import show_consequences
 from pages.parts.train.vocabulary_settings import words_sentence
-
-if TYPE_CHECKING:
-    from core.runs.store import Workspace
 
 PROMISES_NOTHING = 1_000.0  # e^1000-fold odds: no bound at all
 
@@ -94,20 +89,15 @@ def preview(
 
 
 def duration_sentence(spec: RunSpec) -> str:
-    """How long all stages of a run should take here, and how much of that is training."""
-    training, whole = _expected(spec, str(owner.workspace().root), owner.workspace())
-    told = f"Takes {about(whole)} on this machine: {about(training)} of training, then the audit."
+    """How long all stages of a run should take here, and how much of that is training: what limits count, too."""
+    from core.jobs.times.costs import of_training, whole
+    from core.jobs.times.expected import expected_stages
+
+    stages = expected_stages(spec, resources.every_workspace())
+    whole_time, training = duration_text(whole(stages)), duration_text(of_training(stages))
+    told = f"Takes about {whole_time} on this machine: about {training} of training, then the audit."
     waits = spec.secret_noise or spec.corpus.imported is not None  # `core.jobs.trained` says why
     return told if waits else f"{told} The model can be tried as soon as training is over."
-
-
-@resources.cached_data(max_entries=200, ttl=60, show_spinner=False)
-def _expected(spec: RunSpec, root: str, _workspace: Workspace) -> tuple[float, float]:
-    """Seconds of training, and of all stages."""
-    from core.jobs.stage_times import expected_stages
-
-    stages = expected_stages(spec, _workspace)
-    return sum(one.seconds for one in stages if one.key == "training"), sum(one.seconds for one in stages)
 
 
 def show_preview(spec: RunSpec, coming: Preview, *, most_notes: int) -> None:

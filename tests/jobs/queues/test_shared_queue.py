@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from core.jobs import limits
 from core.jobs.engine import Engine
 from core.jobs.limits import Limits, Refused, User
 from core.jobs.queues import shared as shared_queue
 from core.jobs.queues.shared import FILE, FOLDER, Elsewhere, SharedQueue
+from core.jobs.times.expected import request_of
 from core.runs.store import Workspace
 from core.spec import RunSpec
 
@@ -140,7 +140,7 @@ def test_minutes_of_a_day_are_those_at_all_servers(
     servers: tuple[Engine, Engine], smoke_spec: Callable[..., RunSpec], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = servers
-    minutes = limits.run_minutes(smoke_spec())
+    minutes = request_of(smoke_spec(), first.workspace).minutes
     for engine in servers:
         engine.limits = Limits(jobs=None, minutes=None, day_minutes=2.5 * minutes, queue=None, key=KEY)
     first.submit(smoke_spec(seed=1), ANNA)

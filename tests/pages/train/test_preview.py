@@ -1,16 +1,21 @@
-"""What page Train expects of a training before it starts: which accountant answers, and how ε is rounded."""
+"""What page Train expects of a training before it starts: its time, which accountant answers, how ε is rounded."""
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 import pytest
 
+from core.common.formatting import duration_text
 from core.evaluation.guarantee.consequences import consequences
 from core.jobs.engine import Engine
-from core.spec import PrivacySpec, RiskLimit, TrainingSpec
+from core.jobs.limits import Limits, Refused, User
+from core.jobs.times.costs import default_stages, whole
+from core.spec import CORPUS_PRESETS, CorpusSpec, ModelSpec, PrivacySpec, RiskLimit, RunSpec, TrainingSpec, recipe
+from pages.parts.session import resources
 from pages.parts.train import risk_settings
-from pages.parts.train.preview import Preview, preview
+from pages.parts.train.preview import Preview, duration_sentence, preview
 from tests.pages.visit import visit
 
 opened = partial(visit, "train", epochs_private_45="2", batch_private_16="16", cohort="tiny")
@@ -56,3 +61,34 @@ def test_gdp_is_said_to_have_planned_and_prv_to_have_counted(data):
     told = " ".join(caption.value for caption in app.caption)
     assert "computed by PRV. GDP chose the noise, for ε = 8." in told
     assert not any("has no result here" in warning.value for warning in app.warning)
+
+
+SPECS = {
+    "short": RunSpec(corpus=CORPUS_PRESETS["classroom"], training=TrainingSpec(epochs=2)),
+    "private": RunSpec(corpus=CORPUS_PRESETS["classroom-12k"], privacy=PrivacySpec(target_epsilon=8.0)),
+    "masked": RunSpec(corpus=CORPUS_PRESETS["classroom"], model=ModelSpec(kind="bert"), training=recipe("bert")),
+    "hours": RunSpec(corpus=CORPUS_PRESETS["classroom-48k"], training=TrainingSpec(epochs=100)),
+    "days": RunSpec(corpus=CorpusSpec(patients=100_000), training=TrainingSpec(epochs=1_000)),
+}
+
+
+@pytest.mark.parametrize("slow", [1.0, 3.0])
+@pytest.mark.parametrize("name", SPECS)
+def test_a_refusal_names_the_time_that_the_page_shows(name, slow, data, monkeypatch):
+    """On a machine without earlier runs, and on one where every stage has taken three times as long."""
+    spec = SPECS[name]
+    ratios = {} if slow == 1.0 else {"training": slow, "audit: membership": slow}
+    monkeypatch.setattr("core.jobs.times.expected.slowness", lambda *_: ratios)
+    engine = Engine(resources.every_workspace())
+    engine.limits = Limits(minutes=0)
+    with pytest.raises(Refused) as refused:
+        engine.submit(spec, User("anna"))
+    shown = re.match(r"Takes about (.+?) on this machine", duration_sentence(spec))[1]
+    assert str(refused.value).startswith(f"This job would take about {shown} (")
+    seconds = whole(default_stages(spec, cohort=False, control=False))
+    assert shown == duration_text(slow * seconds)
+
+
+def test_times_in_words():
+    times = [2, 44, 89, 91, 5_300, 5_500, 72 * 3_600]
+    assert [duration_text(one) for one in times] == ["5 s", "45 s", "90 s", "2 min", "88 min", "1.5 h", "3 days"]
