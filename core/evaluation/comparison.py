@@ -10,20 +10,29 @@ LOOK = "The ε trade-off page compares both with the same training without noise
 
 
 def differences(runs: Sequence[Run]) -> str:
-    """How the trainings of the first private and the first unconstrained run differ besides noise; empty without both.
+    """How the trainings of a private and an unconstrained run differ besides noise: of the first two of one model.
 
     Their recipes differ, so what separates the two models is not privacy alone. A control without noise among the runs
-    changes nothing: it has the private run's recipe.
+    changes nothing: it has the private run's recipe. Empty if no two runs have the same notes and kind of model.
     """
-    private = next((run for run in runs if run.spec.privacy.private), None)
-    bare = (run for run in runs if not run.spec.privacy.private and run.spec.training.clip_norm is None)
-    plain = next((run for run in bare if not run.spec.is_base), None)
+    bare = [run for run in runs if not run.spec.privacy.private and run.spec.training.clip_norm is None]
+    pairs = (
+        (private, plain)
+        for private in runs
+        for plain in bare
+        if private.spec.privacy.private and not plain.spec.is_base and _alike(private, plain)
+    )
+    private, plain = next(pairs, (None, None))
     if private is None or plain is None:
         return ""
     return (
         f"The two trainings differ in more than noise: with privacy {trained(private)}, every gradient clipped; "
         f"without privacy {trained(plain)}, nothing clipped."
     )
+
+
+def _alike(one: Run, other: Run) -> bool:
+    return (one.spec.model, one.spec.corpus) == (other.spec.model, other.spec.corpus)
 
 
 def trained(run: Run) -> str:

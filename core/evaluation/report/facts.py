@@ -283,7 +283,7 @@ def rarity_of(workspace: Workspace, runs: Sequence[Run]) -> Rarity:
 
 def _beside(workspace: Workspace, run: Run, runs: Sequence[Run]) -> list[str]:
     """What a run and its control without noise have to do with the others, in sentences."""
-    return noise_alone(run, runs, workspace.find(run.spec.clipped_spec()) if run.spec.privacy.private else None)
+    return noise_alone(run, runs, workspace.find(run.spec.clipped_spec()) if run.spec.clipped_id else None)
 
 
 def _not_attacked(run: Run) -> str:

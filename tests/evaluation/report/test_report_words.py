@@ -12,9 +12,10 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.evaluation.comparison import differences
 from core.evaluation.registry import figure_text
 from core.evaluation.report import html
-from core.evaluation.report.facts import build
+from core.evaluation.report.facts import _beside, build
 from core.evaluation.report.findings import noise_alone
 from core.evaluation.report.glance import _known_words
 from core.evaluation.report.html import part
@@ -22,7 +23,7 @@ from core.evaluation.report.tables import controls
 from core.evaluation.wording import signed
 from core.runs.run import Run
 from core.runs.store import Workspace
-from core.spec import PrivacySpec, RunSpec, TrainingSpec
+from core.spec import CORPUS_PRESETS, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, VocabularySpec
 
 COLUMNS = ["metric", "arm", "value", "low", "high"]
 LEAKS = [["direct_patients", "run", 0.25, 0.2, 0.3], ["direct_patients", "heldout", 0.01, 0.0, 0.02]]
@@ -164,6 +165,25 @@ def test_nothing_is_said_without_a_control_or_of_a_run_without_privacy():
     assert noise_alone(private, [private], None) == []
     assert noise_alone(private, [private], made()) == [], "a control without figures"
     assert noise_alone(made(name="plain"), [private], made(*LEAKS)) == []
+
+
+def test_a_run_with_private_words_has_no_control_to_look_for(workspace: Workspace):
+    words = RunSpec(
+        model=ModelSpec(kind="distilbert"),
+        privacy=PrivacySpec(target_epsilon=8.0),
+        vocabulary=VocabularySpec(epsilon=1.0),
+    )
+    run = made(spec=words)
+    assert _beside(workspace, run, [run]) == []
+
+
+def test_only_trainings_of_one_model_on_the_same_notes_are_compared():
+    private = made(spec=RunSpec(privacy=PrivacySpec(target_epsilon=8.0), training=TrainingSpec(batch_size=64)))
+    masked = made(spec=RunSpec(model=ModelSpec(kind="distilbert"), training=TrainingSpec(batch_size=32)))
+    elsewhere = made(spec=RunSpec(corpus=CORPUS_PRESETS["smoke"], training=TrainingSpec(batch_size=32)))
+    alike = made(spec=RunSpec(training=TrainingSpec(batch_size=16)))
+    assert differences([masked, elsewhere, private]) == ""
+    assert "batch 64" in (told := differences([masked, elsewhere, private, alike])) and "batch 16" in told
 
 
 def test_a_report_looks_for_the_control_that_is_stored(workspace: Workspace, smoke_specs, monkeypatch):
