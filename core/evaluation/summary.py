@@ -210,7 +210,7 @@ def extraction(run: RunTables) -> Iterator[Row]:
 
 
 def extraction_rows(generations: pd.DataFrame, hits: pd.DataFrame, corpus: Corpus) -> Iterator[Row]:
-    """What was generated about whom, arms `run` and `heldout`: shares of patients by field, of attempts with a leak.
+    """What was generated about whom, arms `run` and `heldout`: shares of patients by field, of texts with a leak.
 
     Only patients with a value that can be searched for are counted (`pools`). An arm without any has no row: nothing
     was looked for, which is no 0 %.

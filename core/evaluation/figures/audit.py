@@ -308,7 +308,7 @@ AUDIT_FIGURES: tuple[Figure, ...] = (
     ),
     _written(
         "attempts_with_leak",
-        "attempts with a leak",
+        "texts with a leak",
         "Share of generated texts with a direct identifier of a patient of that arm; the held-out figure is scaled to "
         "a pool as large as the members'.",
         "texts with at least one direct identifier of a member / texts; held out: 1 − (1 − share)^(members / held out)",
@@ -321,7 +321,7 @@ AUDIT_FIGURES: tuple[Figure, ...] = (
     ),
     _written(
         "attempts_with_leak_uncorrected",
-        "attempts with a leak, unscaled control",
+        "texts with a leak, unscaled control",
         "The held-out control before it is scaled to as many patients as there are members.",
         "texts with at least one direct identifier of a held-out patient / texts",
         unit="share of generated texts",
@@ -330,7 +330,7 @@ AUDIT_FIGURES: tuple[Figure, ...] = (
     ),
     _written(
         "old_rule_attempts",
-        "attempts by the loose rule",
+        "texts with a leak by the loose rule",
         "Share of generated texts that a loose rule calls a leak: one word of a name, a bare year, a common diagnosis.",
         "texts that the loose rule calls a leak of the one record each is checked against / texts",
         unit="share of generated texts",

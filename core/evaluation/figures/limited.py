@@ -117,7 +117,7 @@ LIMITED_FIGURES: tuple[Figure, ...] = (
     ),
     _excess(
         "attempts_with_leak",
-        "leaking texts beyond the control",
+        "texts with a leak beyond the control",
         "generated texts with a leak, minus those with an identifier of a held-out patient, scaled to as many patients",
     ),
     _limited(

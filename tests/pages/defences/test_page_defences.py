@@ -75,7 +75,7 @@ def test_it_opens_after_the_page_trade_off_has_kept_its_epsilon(data):
     assert not app.exception and slider.KEY not in [one.key for one in app.select_slider]
 
 
-@pytest.mark.parametrize("risk", ["any identifier", "attempts with a leak", "AUC of the loss attack"])
+@pytest.mark.parametrize("risk", ["any identifier", "texts with a leak", "AUC of the loss attack"])
 def test_every_risk_can_be_drawn(data, risk):
     app = opened(risk=risk)
     assert f"Risk: {risk}" in app.dataframe[0].value.columns

@@ -105,7 +105,7 @@ def test_training_at_another_epsilon_is_offered_in_a_fold(data, monkeypatch):
     assert app.button(key="train-this").disabled, "this run exists"
 
 
-@pytest.mark.parametrize("risk", ["any identifier", "attempts with a leak", "AUC of the loss attack"])
+@pytest.mark.parametrize("risk", ["any identifier", "texts with a leak", "AUC of the loss attack"])
 def test_every_risk_is_drawn_with_an_interval(data, risk):
     app = opened(risk=risk, at="8")
     assert "95\u00a0% interval" in said(app, "**Risk:**")
