@@ -53,6 +53,8 @@ def test_its_names_tell_it_from_the_other_runs(workspace: Workspace, smoke_spec:
     for name in (label(run), title(run.spec)):
         assert "same training without noise (no privacy)" in name and "ε" not in name
     assert "clipped" in short_names([run])[run.id] and "clipped" not in short_names([plain])[plain.id]
+    base = workspace.run(plain.spec.base_spec().run_id)
+    assert short_names([base]) == {base.id: "A: public model"}, "as every page calls it"
     pair = default_pair([run, plain, workspace.run(smoke_spec(epsilon=8.0).run_id)])
     assert pair[0] is not None and pair[0].id == plain.id  # never the run that stands for “no privacy”
     assert other_epsilons(plain, [run, plain]) == other_models(plain, [run, plain]) == [plain]

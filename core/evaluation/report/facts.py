@@ -309,7 +309,7 @@ def short_names(runs: Sequence[Run], choices: Mapping[str, Choice] | None = None
         promise += "" if run.spec.defence is None else f", {run.spec.defence.label}"
         promise += "" if run.spec.without is None else f", without {', '.join(run.spec.without)}"
         letter = chr(ord("A") + number) if number < 26 else str(number + 1)
-        found[run.id] = f"{letter}: {'public base' if run.spec.is_base else promise}"
+        found[run.id] = f"{letter}: {'public model' if run.spec.is_base else promise}"
     return found
 
 
