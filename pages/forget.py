@@ -78,7 +78,7 @@ if not runs:
     st.info("There is no trained model with weights yet. Train one without privacy first.", icon=":material/info:")
     shell.link("train", "Train a model", icon=":material/model_training:")
     st.stop()
-picture, side = layout.picture_and_knobs()
+picture, side = layout.picture_and_knobs("Choose a patient and forget them")
 with side:
     run = run_picker.pick("Model", runs, run_picker.own(runs) or runs[0], key="run")
     patient = pick_patient(run)

@@ -17,7 +17,7 @@ shell.page(
 
 runs = run_picker.audited_first(owner.workspace().runs())
 if runs:
-    picture, knobs = layout.picture_and_knobs()
+    picture, knobs = layout.picture_and_knobs("Models and files")
     with knobs:
         chosen = views.choose(runs)
     with picture, layout.fresh("answer", tuple(run.id for run in chosen)):

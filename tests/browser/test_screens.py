@@ -66,6 +66,20 @@ def test_every_view_of_a_cohort(tab, server, shot):
         keep_wide_and_narrow(tab, shot, f"cohort-{view.lower()}")
 
 
+def test_on_a_phone_the_knobs_are_in_a_fold_above_the_answer(tab, server):
+    tab.set_viewport_size(NARROW)
+    with_charts(tab, f"{server}/report")
+    fold, knob = tab.locator(".knobs-fold > summary"), tab.get_by_text("Decide about", exact=True)
+    expect(knob).to_be_hidden()
+    boxes = [one.bounding_box() for one in (fold, tab.locator(".main-svg").first)]
+    assert boxes[0] and boxes[1] and boxes[0]["y"] + boxes[0]["height"] < boxes[1]["y"]
+    fold.click()
+    expect(knob).to_be_visible()
+    tab.set_viewport_size(WIDE)
+    expect(fold).to_be_hidden()
+    expect(knob).to_be_visible()
+
+
 def test_the_hospital_chosen_on_cohort_is_the_one_train_uses(tab, server):
     tab.goto(f"{server}/cohort")
     tab.get_by_role("radio", name="tiny").click()

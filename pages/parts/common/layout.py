@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Hashable
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 
-def picture_and_knobs() -> tuple[DeltaGenerator, DeltaGenerator]:
+def picture_and_knobs(fold: str = "Settings") -> tuple[DeltaGenerator, DeltaGenerator]:
     """A wide column for the sentence, the picture and what is below it, and a narrow one for the knobs.
 
-    On a phone the picture comes first.
+    On a phone the knobs come first, folded under the word `fold`: they stay within reach, and the answer is on the
+    first screen. The fold is HTML and CSS (assets/style.css), since the server does not know how wide a screen is.
     """
-    picture, knobs = st.columns([5, 2], gap="large")
-    return picture, knobs.container(key="knobs")
+    picture, right = st.columns([5, 2], gap="large")
+    knobs = right.container(key="knobs")
+    knobs.html(f'<details class="knobs-fold"><summary>{html.escape(fold)}</summary></details>')
+    return picture, knobs
 
 
 def fresh(name: str, choice: Hashable) -> DeltaGenerator:
