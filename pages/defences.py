@@ -119,8 +119,10 @@ def draw(guessed: str, defences: list[Defence], table: pd.DataFrame, knobs: Delt
         st.markdown(other)
     else:
         guess.show_answer(guessed, sentences.answer(table, kind))
+    figure = risk_and_cost(rows[rows["seeds"] > 0], known[name], kind)
+    st.html(chart_style.legend_html(figure))
     chart_style.show(
-        risk_and_cost(rows[rows["seeds"] > 0], known[name], kind),
+        figure,
         key="defences-chart",
         alt=f"{known[name].label} and {useful} under each defence, with 95\u00a0% intervals and controls",
     )

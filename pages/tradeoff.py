@@ -26,7 +26,7 @@ from pages.parts.tradeoff import (
     train_another,
     where_leaks_begin,
 )
-from pages.parts.tradeoff.charts import legend_html, linked_pair
+from pages.parts.tradeoff.charts import linked_pair
 from pages.parts.tradeoff.drawn import Drawn, risks, useful
 from pages.parts.tradeoff.hypothetical import what_if
 from pages.parts.tradeoff.models import curve_runs, models_at
@@ -116,7 +116,7 @@ def draw(sweep: Sweep) -> None:
             alt=f"{usefulness[1].label} above and {risk[1].label} below, against ε, each with its control",
             on_select=move_to_clicked,
         )
-        st.html(legend_html(figure))
+        st.html(chart_style.legend_html(figure))
     models = models_at(sweep, epsilon)
     same_prompt.show(same_prompt.shown_at(epsilon, models))
     st.html(phi_text.legend_html())

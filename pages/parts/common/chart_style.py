@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
@@ -81,6 +82,30 @@ def level(figure: go.Figure, label: str, *, x: float | None = None, y: float | N
     if y is not None:
         figure.add_hline(y=y, line=line)
     figure.add_scatter(x=[None], y=[None], mode="lines", name=label, line=line)
+
+
+def legend_html(figure: go.Figure) -> str:
+    """A figure's legend as HTML, which wraps on a narrow screen, where Plotly's would take the chart's height."""
+    dashes = {"dash": "dashed", "dot": "dotted", "dashdot": "dashed"}
+    items = []
+    for trace in figure.data:
+        if not trace.name or trace.showlegend is False:
+            continue
+        if "lines" in (trace.mode or ""):
+            style = f"border-top: 3px {dashes.get(trace.line.dash, 'solid')} {trace.line.color}"
+        else:
+            style = _marker_css(trace.marker)
+        items.append(f'<span><i style="{html.escape(style)}"></i>{html.escape(trace.name)}</span>')
+    return f'<div class="chart-legend">{"".join(items)}</div>'
+
+
+def _marker_css(marker: go.scatter.Marker) -> str:
+    """The look of a marker in the legend, with the marker's opacity; a symbol that is not listed is a square."""
+    if marker.symbol == "circle-open":
+        return f"width: 9px; height: 9px; border: 2px solid {marker.color}; border-radius: 50%"
+    shape = {"circle": "; border-radius: 50%", "diamond": "; transform: rotate(45deg) scale(0.85)"}
+    look = f"width: 13px; height: 13px; background: {marker.color}; opacity: {marker.opacity or 1}"
+    return look + shape.get(marker.symbol, "")
 
 
 def roomy(values: pd.DataFrame, *, zero: bool) -> list[float] | None:

@@ -18,7 +18,7 @@ from pages.parts.tradeoff.drawn import Drawn
 TICKS = (2, 5, 10, 20, 50, 100, 200, 500, 1000)
 MOST_TICKS = 3  # on the panel of perplexity, so that they do not touch on a phone
 BELOW = 0.27  # of a row: how far below its defence a control is drawn
-ROW = 42  # pixels
+ROW, AXES = 42, 86  # pixels: a row of two lines of text, and what is below the rows
 PUBLIC = "Public model"
 RISKS = ["value", "low", "high", "control", "control_low", "control_high", "base"]
 PANELS = ((0.0, 0.56), (0.64, 1.0))  # parts of the width: what leaks, what it costs
@@ -124,9 +124,9 @@ def _frame(figure: go.Figure, rows: pd.DataFrame, risk: Drawn, useful: str) -> N
             "title": f"{useful.replace('-', '-<br>')}<br>← more useful",
             **_perplexities(rows),
         },
-        height=130 + ROW * len(names),
-        margin={"t": 20, "r": 20, "l": 10, "b": 10},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        height=AXES + ROW * len(names),
+        margin={"t": 0, "r": 20, "l": 10, "b": 10},
+        showlegend=False,  # `chart_style.legend_html`: three lines on a phone would push the rows into each other
         dragmode=False,
     )
 

@@ -168,11 +168,11 @@ def _best(known: pd.DataFrame, kind: str) -> str:
         return f"{only}: {_cost(alone.iloc[0], kind)}. {_EVADED}"
     best = others.iloc[0]
     sentence = (
-        "Of the defences measured so far with no clear excess of full names over the control, the most useful is "
+        "Of the measured defences with no clear excess of full names over the control, the most useful is "
         f"{_cost(best, kind)}."
     )
     if len(alone) and alone.iloc[0]["perplexity"] < best["perplexity"]:
-        sentence += f" A filter costs less usefulness: {_cost(alone.iloc[0], kind)}. {_EVADED}"
+        sentence += f" A filter costs less: {_cost(alone.iloc[0], kind)}. {_EVADED}"
     return sentence
 
 
@@ -218,7 +218,7 @@ def _overlap(best: pd.DataFrame, following: pd.Series, figure: Callable[[pd.Seri
     return f" {whose} that of the next, **{following['name']}**: {figure(following)}."
 
 
-_EVADED = "But the model behind it is unchanged, and a filter that reads only the answer can be evaded."
+_EVADED = "But the model stays as it is, and a filter that reads only the answer can be evaded."
 
 
 def _cost(row: pd.Series, kind: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -333,28 +332,6 @@ def _scale(points: pd.DataFrame, metric: str, drawn: Drawn) -> dict[str, Any]:
     room = 0.08 * (top - bottom)  # for markers at the ends; no tick lies beyond what is possible
     upper = min(1.05 * top, drawn.figure.range[1] + room)
     return {"range": [bottom - room, upper], "tickformat": drawn.figure.number.tick}
-
-
-def legend_html(figure: go.Figure) -> str:
-    """The names and line styles of a figure's curves as HTML, which wraps on a narrow screen."""
-    dashes = {"dash": "dashed", "dot": "dotted", "dashdot": "dashed"}
-    items = []
-    for trace in figure.data:
-        if not trace.name or trace.showlegend is False:
-            continue
-        if "lines" in (trace.mode or ""):
-            style = f"border-top: 3px {dashes.get(trace.line.dash, 'solid')} {trace.line.color}"
-        else:
-            style = _marker_css(trace.marker)
-        items.append(f'<span><i style="{html.escape(style)}"></i>{html.escape(trace.name)}</span>')
-    return f'<div class="chart-legend">{"".join(items)}</div>'
-
-
-def _marker_css(marker: go.scatter.Marker) -> str:
-    """The look of a marker in the legend: an open circle, or a square with the marker's opacity."""
-    if marker.symbol == "circle-open":
-        return f"width: 9px; height: 9px; border: 2px solid {marker.color}; border-radius: 50%"
-    return f"width: 13px; height: 13px; background: {marker.color}; opacity: {marker.opacity or 1}"
 
 
 def _few(ticks: list[float], values: pd.Series) -> list[float]:

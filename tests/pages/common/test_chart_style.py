@@ -12,7 +12,6 @@ import streamlit as st
 from core.evaluation.wording import percent
 from pages.parts.common import chart_style
 from pages.parts.session import resources
-from pages.parts.tradeoff.charts import legend_html
 from tests.pages.visit import visit
 
 
@@ -55,7 +54,7 @@ def test_sessions_that_draw_a_kept_figure_at_once_do_not_change_it() -> None:
 
     def draw(number: int) -> str:
         chart_style.show(figure, key=f"chart-{number}", alt="")
-        return legend_html(figure) + figure.to_json()
+        return chart_style.legend_html(figure) + figure.to_json()
 
     with ThreadPoolExecutor(8) as threads:
         drawn = set(threads.map(draw, range(200)))

@@ -18,6 +18,7 @@ from core.jobs.engine import Engine
 from core.jobs.work import Job
 from core.phi.detector.engine import RULES, rules, shapes
 from core.runs.store import Workspace
+from pages.parts.common import chart_style
 from pages.parts.defences import filter_view, sentences
 from pages.parts.defences.charts import risk_and_cost
 from pages.parts.tradeoff import slider
@@ -109,6 +110,9 @@ def test_each_point_stands_in_the_row_of_its_name_where_the_table_says(data):
             assert trace.y[at] == row_of[row.name] and trace.x[at] == value
             assert trace.x[at] + trace.error_x.array[at] == pytest.approx(high)
             assert trace.x[at] - trace.error_x.arrayminus[at] == pytest.approx(low)
+    assert figure.layout.showlegend is False and chart_style.legend_html(figure).count("<span>") == 3, "each once"
+    room = figure.layout.height / len(row_of)
+    assert room >= 2 * chart_style.TEXT_SIZE * 1.3, "two lines of a name, also on a phone, where a legend is high"
     controls = next(trace for trace in figure.data if trace.name == "held out (control)")
     assert list(controls.x) == rows["control"].tolist()
     assert all(abs(control - row_of[name]) < 0.5 for control, name in zip(controls.y, rows["name"], strict=True))
@@ -269,7 +273,7 @@ def test_where_nothing_leaks_without_a_defence_the_answer_says_so_first_and_name
     assert "at pseudo-perplexity 4.00. For names, this comparison does not show" in told
     assert "**DP**, full names of 0\u00a0% of patients" in told and told.endswith("at pseudo-perplexity 7.87.")
     found.loc[0, ["value", "low", "high"]] = (0.3, 0.25, 0.35)
-    assert sentences.answer(found, "gpt2").startswith("Of the defences measured so far with no clear excess")
+    assert sentences.answer(found, "gpt2").startswith("Of the measured defences with no clear excess")
     drawn = risk_and_cost(
         found.assign(base=math.nan, base_perplexity=math.nan, perplexity_low=3.0, perplexity_high=9.0),
         risks({"full_name_patients"})["full_name_patients"],

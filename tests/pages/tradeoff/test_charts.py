@@ -51,12 +51,12 @@ def test_large_type_gets_a_higher_chart_with_three_ticks(monkeypatch: pytest.Mon
 
 
 def test_the_legend_draws_markers_as_markers_and_a_band_as_pale_as_it_is() -> None:
-    legend = charts.legend_html(pair())
+    legend = chart_style.legend_html(pair())
     circle = f"width: 9px; height: 9px; border: 2px solid {chart_style.UTILITY}; border-radius: 50%"
     assert f'<i style="{circle}"></i>single seeds' in legend
     assert "without privacy (∞)" in legend and "border-top: 3px dashed" in legend
     band = go.scatter.Marker(symbol="square", color="#F0E442", opacity=charts.BAND)
-    assert charts._marker_css(band).endswith("background: #F0E442; opacity: 0.25")
+    assert chart_style._marker_css(band).endswith("background: #F0E442; opacity: 0.25")
 
 
 def test_many_epsilons_have_few_numbers_and_a_few_have_all() -> None:
