@@ -9,6 +9,8 @@ import streamlit as st
 from pages.parts.common.phi_text import literal
 from pages.parts.session import classroom
 
+FITS, FITS_WIDE = 32, 54  # characters of a name that a select box shows at 1280 pixels
+
 
 def adopt(key: str, widget: str, ids: Collection[str]) -> bool:
     """Give the widget the link's choice if the link has changed by itself: by the Back button, or in a class.
@@ -46,6 +48,14 @@ def say_missing(key: str, ids: Collection[str], instead: str) -> None:
             f"lacks what this page needs. Shown instead: {literal(instead, 200)}.",
             icon=":material/link_off:",
         )
+
+
+def whole_name(name: str, *, wide: bool = False) -> str:
+    """The chosen name, to be written below its box if the box cuts it off; else empty.
+
+    `wide`: the box has half the page, not the narrow column of the knobs.
+    """
+    return literal(name, 200) if len(name) > (FITS_WIDE if wide else FITS) else ""
 
 
 def shown(key: str, chosen: str) -> None:

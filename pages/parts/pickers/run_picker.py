@@ -246,8 +246,10 @@ def short_names(chosen: Sequence[Run]) -> list[str]:
     return names
 
 
-def pick(title: str, runs: Sequence[Run], default: Run | None, *, key: str) -> Run:
+def pick(title: str, runs: Sequence[Run], default: Run | None, *, key: str, wide: bool = False) -> Run:
     """A select box over `runs` (not empty). The choice is kept in the session and in the link (`?key=<run id>`).
+
+    A name that is longer than the box is written below it; a `wide` box, of half the page, holds more of it.
 
     `bind="query-params"` would put the label into the link. Labels change when further runs appear; ids do not.
     """
@@ -267,6 +269,8 @@ def pick(title: str, runs: Sequence[Run], default: Run | None, *, key: str) -> R
         args=(key, widget, ids),
     )
     found = runs[ids.index(chosen)] if chosen in ids else runs[ids.index(first)]
+    if name := linked_choice.whole_name(names[found.id], wide=wide):
+        st.caption(name)
     linked_choice.say_missing(key, ids, names[found.id])
     linked_choice.shown(key, found.id)
     return found

@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from core.common.formatting import delta_text, epochs_text
 from core.evaluation.sweep.sweeps import Sweep, sweeps_of
 from core.runs.run import Run
-from core.spec import TrainingSpec
+from core.spec import SHIPPED_BASES, TrainingSpec
 from core.spec.model_names import MODEL_NAMES
 from pages.parts.pickers import linked_choice
 from pages.parts.pickers.cohort_picker import hospital_name
@@ -33,9 +33,9 @@ def setting_name(sweep: Sweep) -> str:
 
 
 def distinct_names(found: Sequence[Sweep], name: Callable[[Sweep], str]) -> dict[str, str]:
-    """A distinct name for each sweep's id. Equal names get what differs: batch size, cohort digest, or sweep id."""
+    """A distinct name for each sweep's id. Equal names get what differs: public base, batch size, cohort, or id."""
     names = {sweep.id: name(sweep) for sweep in found}
-    for detail in (_batch, lambda one: f"cohort {one.corpus.digest()[:6]}", lambda one: one.id):
+    for detail in (_base, _batch, lambda one: f"cohort {one.corpus.digest()[:6]}", lambda one: one.id):
         alike: dict[str, list[Sweep]] = defaultdict(list)
         for sweep in found:
             alike[names[sweep.id]].append(sweep)
@@ -49,6 +49,10 @@ def _recipe(sweep: Sweep) -> TrainingSpec:
     recipe = sweep.training or sweep.plain_training
     assert recipe is not None  # a family has a run, private or not
     return recipe
+
+
+def _base(sweep: Sweep) -> str:
+    return f"base: {SHIPPED_BASES.get(sweep.model.base, sweep.model.base)}"
 
 
 def _batch(sweep: Sweep) -> str:
@@ -93,6 +97,8 @@ def pick(
         args=(key, widget, ids),
     )
     sweep = found[ids.index(chosen if chosen in ids else start)]
+    if name := linked_choice.whole_name(labels[sweep.id]):
+        place.caption(name)
     linked_choice.shown(key, sweep.id)
     return sweep
 

@@ -22,7 +22,7 @@ from core.spec import (
     TrainingSpec,
     VocabularySpec,
 )
-from pages.parts.pickers import run_picker
+from pages.parts.pickers import linked_choice, run_picker
 from tests.pages.visit import ROOT, WAIT, visit
 
 
@@ -121,6 +121,11 @@ def test_a_short_name_keeps_the_defence_and_takes_an_id_only_where_nothing_else_
     assert run_picker.short_names([plain, run("distilbert")]) == ["GPT-2, no privacy", "DistilBERT, no privacy"]
     seeds = [plain, run(seed=1)]
     assert run_picker.short_names(seeds) == [f"no privacy ({one.id[-4:]})" for one in seeds]
+
+
+@pytest.mark.parametrize(("length", "wide", "written"), [(32, False, ""), (33, False, "n" * 33), (54, True, "")])
+def test_a_name_that_its_box_cuts_off_stands_below_it(length, wide, written):
+    assert linked_choice.whole_name("n" * length, wide=wide) == written
 
 
 @pytest.mark.parametrize("epsilon", [1.0, None])

@@ -12,7 +12,7 @@ from core.evaluation.sweep.sweeps import sweeps_of
 from core.evaluation.wording import perplexity_text
 from core.runs.events import Status
 from core.runs.run import Run
-from core.spec import CorpusSpec, DefenceSpec, PrivacySpec, RunSpec, TrainingSpec
+from core.spec import SHIPPED_BASES, CorpusSpec, DefenceSpec, ModelSpec, PrivacySpec, RunSpec, TrainingSpec
 from pages.parts.pickers.sweep_picker import curve_name, distinct_names, family_ids, setting_name
 from tests.pages.visit import visit
 
@@ -72,6 +72,14 @@ def test_equal_names_are_told_apart_by_batch_then_by_cohort():
     assert len(set(distinct_names(found[:3], setting_name).values())) == 3
     (alone,) = distinct_names(found[:1], curve_name).values()
     assert alone == curve_name(found[0]), "a name that is alone stays as short as it is"
+
+
+def test_sweeps_of_one_hospital_are_told_apart_by_their_public_base_in_words():
+    specs = [one.spec.model_copy(update={"model": ModelSpec(base=base)}) for base in SHIPPED_BASES for one in [run()]]
+    found = sweeps_of([Run(Path(spec.run_id), spec, Status(state="done"), shipped=False) for spec in specs])
+    names = distinct_names(found, setting_name)
+    name = setting_name(found[0])
+    assert sorted(names.values()) == [f"{name} · base: abstracts", f"{name} · base: clinical"]
 
 
 def test_what_no_word_tells_apart_is_told_by_id():
