@@ -132,6 +132,7 @@ if not runs:
     st.stop()
 
 pair = pick_pair(runs)
+prompt_session.put_back("typed")
 with st.container(horizontal=True, vertical_alignment="center"):
     typed = st.chat_input("Type the start of a note, for example: Patient name:", key="typed")
     samples, first_seed = settings()

@@ -94,6 +94,12 @@ def queue(prompt: str) -> None:
     st.session_state.queued, st.session_state.queued_seed = prompt, None
 
 
+def put_back(box: str) -> None:
+    """Put a refused prompt back into the text box with this key, to be corrected. Call it before the box is drawn."""
+    if (refused := st.session_state.pop("refused", None)) is not None:
+        st.session_state[box] = refused
+
+
 def ask_again(attempt: Try) -> None:
     """Answer an earlier prompt again, for a model that has no answer to it, with its first seed (a callback)."""
     seeds = _seeds(attempt)
@@ -181,6 +187,8 @@ def answer_queued(
         replayed: Show recorded attempts of the prompt while the models write the same ones, if there are any.
     """
     prompt = st.session_state.pop("queued", None)
+    if because := st.session_state.pop("refused_because", ""):
+        notice.error(because, icon=":material/error:")
     if prompt is None:
         for run in pair:
             resources.server().warm(run.id)
@@ -200,8 +208,8 @@ def answer_queued(
     try:
         st.session_state.live = side_by_side.start(prompt, runs, seeds, sampling)
     except PromptError as error:
-        notice.error(str(error), icon=":material/error:")
-        return
+        st.session_state.refused, st.session_state.refused_because = prompt, str(error)
+        st.rerun()  # so that the prompt can be put back into its box, which is drawn already
     side_by_side.watch(st.session_state.live, where, recorded.answers if recorded else None)
     _take_live()
     st.rerun()
