@@ -125,6 +125,9 @@ if pair:
             key="home_chips",
         )
         notice = st.empty()
+        if prompt_session.tries():  # where the Stop button was: on the first screen, above the texts
+            with notice:
+                shell.link("lesson", "Next: the lesson, in five steps", icon=":material/arrow_forward:")
     slots = columns(pair)
     st.html(phi_text.legend_html())
 else:

@@ -14,6 +14,7 @@ from pages.parts.home import pictures
 
 ROOT = Path(__file__).resolve().parents[3]
 WAIT = 90
+NEXT = "Next: the lesson, in five steps"
 
 
 @pytest.fixture
@@ -79,6 +80,7 @@ def test_one_click_shows_a_leak_on_the_left(home):
     left, right = home.session_state["tries"][-1].answers
     assert left.samples_with_leak > 0 and right.samples_with_leak == 0
     assert "leak: full name of patient" in html_of(home)
+    assert NEXT in {link.proto.label for link in home.get("page_link")}, "the next step is above the texts"
 
 
 def test_who_leaked_on_home_leads_to_what_was_written_about_them(home):
