@@ -13,7 +13,7 @@ from core.evaluation.membership.summary import ROC_RATES, population_threshold
 from core.evaluation.membership.units import Units
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.intervals import most_certain
-from core.evaluation.wording import interval_text, percent, signed
+from core.evaluation.wording import NBSP, interval_text, percent, signed
 
 FEW = 30  # accused: a count is given instead of a share
 ALLOWED = 0.10  # share of those held out that may be accused in the first question
@@ -49,16 +49,21 @@ def roc_sentence(curves: Mapping[str, pd.DataFrame], attack: str, level: str) ->
     caught[0] += f"the training {things} of "
     chance = next(iter(rows.values()))["fpr"]
     return (
-        f"If 10 of 100 held-out {things} may be accused by mistake, the attack “{attack}” catches "
+        f"If {_rate(ALLOWED)} of held-out {things} may be accused by mistake, the attack “{attack}” catches "
         f"{' and '.join(f'{said}“{name}”' for said, name in zip(caught, rows, strict=True))}; random guessing would "
         f"catch {percent(chance)}."
     )
 
 
+def _rate(rate: float) -> str:
+    """A share that was set, not measured: `1 %`, without the digits of a measured one."""
+    return f"{100 * rate:g}{NBSP}%"
+
+
 def fewer_accused(rates: pd.DataFrame, name: str, attack: str, level: str) -> str:
     """What an attack catches of one model at the lower rates of the table `at_rates`; empty where there is none.
 
-    `If fewer held-out notes may be accused by mistake, “loss” catches, of “no privacy”: 12 % (…) at 1 in 100.`
+    `If fewer held-out notes may be accused by mistake, “loss” catches, of “no privacy”: at 1 %, 12 % (…).`
     """
     rows = rates[(rates["run"] == name) & (rates["attack"] == attack)].set_index("may accuse")
     parts = []
@@ -67,10 +72,10 @@ def fewer_accused(rates: pd.DataFrame, name: str, attack: str, level: str) -> st
             continue
         row = rows.loc[rate]
         if math.isnan(row["catches"]):
-            parts.append(f"at 1 in {1 / rate:,.0f}: {row['note']}")
+            parts.append(f"at {_rate(rate)}: {row['note']}")
         else:
             caught = f"{percent(row['catches'])} ({interval_text(row['low'], row['high'])})"
-            parts.append(f"{caught} at 1 in {1 / rate:,.0f}")
+            parts.append(f"at {_rate(rate)}, {caught}")
     if not parts:
         return ""
     return (
@@ -130,7 +135,7 @@ def leakage_sentence(found: Caught, level: str) -> str:
         said = f"{found.members} of {called} accused {things} are {members}"
     else:
         said = f"Of {called:,} accused {things}, {percent(found.members / called)} are {members}"
-    return f"{sentence} {said} ({base} of all {things} evaluated)."
+    return f"{sentence} {said}; {members} are {base} of all evaluated {things}."
 
 
 def population_sentence(judged: Units, level: str) -> str:
@@ -139,7 +144,7 @@ def population_sentence(judged: Units, level: str) -> str:
     for alpha in (0.10, 0.01):
         threshold, note = population_threshold(judged.population, alpha)
         if math.isfinite(threshold):
-            parts.append(f"at {threshold:.4g}".replace("-", "−") + f", at most {percent(alpha)} of {them} are accused")
+            parts.append(f"at {threshold:.4g}".replace("-", "−") + f", at most {_rate(alpha)} of {them} are accused")
         elif len(judged.population):
             parts.append(note)
     if not parts:

@@ -154,8 +154,8 @@ def test_rates_without_a_figure_are_left_out():
     columns = ["run", "attack", "may accuse", "accuses", "catches", "low", "high", "note"]
     told = sentences.fewer_accused(pd.DataFrame(rows, columns=columns), "a", "loss", "sample")
     assert told.replace("\u00a0", " ") == (
-        "If fewer held-out notes may be accused by mistake, “loss” catches, of “a”: 5.0 % (95 % interval 0 % to 10 %) "
-        "at 1 in 100."
+        "If fewer held-out notes may be accused by mistake, “loss” catches, of “a”: at 1 %, 5.0 % (95 % interval "
+        "0 % to 10 %)."
     )
     assert sentences.fewer_accused(pd.DataFrame(columns=columns), "a", "loss", "sample") == ""
 
@@ -167,9 +167,7 @@ def test_the_headline_has_every_model_that_the_picture_shows():
         for name, (tpr, low, high) in rows.items()
     }
     told = sentences.roc_sentence(curves, "loss", "sample").replace("\u00a0", " ")
-    assert told.startswith(
-        "If 10 of 100 held-out notes may be accused by mistake, the attack “loss” catches 29 % (95 %"
-    )
+    assert told.startswith("If 10 % of held-out notes may be accused by mistake, the attack “loss” catches 29 % (95 %")
     assert "27 % to 32 %) of the training notes of “a” and 11 % (95 % interval 10 % to 13 %) of “b”; random" in told
     assert told.endswith("of “b”; random guessing would catch 10 %.")
 
@@ -210,15 +208,19 @@ def test_few_accused_are_counted_and_no_leakage_has_no_sign():
     """5 of 10 and 5 of 10 caught differ by 0; 1 − 0 = 1; 45 of 90 accused are half."""
     none = sentences.leakage_sentence(Caught(5, 10, 5, 10), "patient").replace("\u00a0", " ")
     assert "That is 50 % minus 50 %: a privacy leakage of 0.000. Random" in none
-    assert none.endswith("5 of 10 accused patients are members (50 % of all patients evaluated).")
+    assert none.endswith("5 of 10 accused patients are members; members are 50 % of all evaluated patients.")
     slight = sentences.leakage_sentence(Caught(1, 10_000, 1, 9_999), "sample")
     assert "leakage of 0.000." in slight and "−0.000" not in slight and "+0.000" not in slight
     one = sentences.leakage_sentence(Caught(1, 10, 0, 10), "patient")
-    assert "leakage of +0.100." in one and "The only accused patient is a member (50" in one
+    assert "leakage of +0.100." in one and "The only accused patient is a member; members are 50" in one
     wrong = sentences.leakage_sentence(Caught(0, 10, 1, 10), "sample")
-    assert "leakage of −0.100." in wrong and "The only accused note is not a member's note (50" in wrong
+    assert (
+        "leakage of −0.100." in wrong and "The only accused note is not a member's note; members' notes are 50" in wrong
+    )
     many = sentences.leakage_sentence(Caught(45, 100, 45, 300), "sample").replace("\u00a0", " ")
-    assert many.endswith("Of 90 accused notes, 50 % are members' notes (25 % of all notes evaluated).")
+    assert many.endswith(
+        "Of 90 accused notes, 50 % are members' notes; members' notes are 25 % of all evaluated notes."
+    )
     assert "accused" not in sentences.leakage_sentence(Caught(0, 10, 0, 10), "patient")
 
 
