@@ -66,9 +66,11 @@ def show(ledger: Ledger, runs: Sequence[Run], entered: set[str], *, delta: float
         shell.link("train", "Train a model", icon=":material/model_training:")
     if not offered:
         return
-    names = run_picker.labels(offered)
+    names = run_picker.labels(runs)  # of all: a control without noise is named after its private runs
     with st.form("release", enter_to_submit=False):
-        chosen = st.selectbox("Model", [run.id for run in offered], format_func=names.__getitem__, key="release_run")
+        chosen = st.selectbox(
+            "Model", [run.id for run in run_picker.in_order(offered)], format_func=names.__getitem__, key="release_run"
+        )
         reason = st.text_input("Who gets it, and what for?", key="release_reason", max_chars=2_000)
         choice = choice_form.show()
         sent = st.form_submit_button(

@@ -17,6 +17,7 @@ from core.spec import CORPUS_PRESETS
 from core.training.accounting.choosing import chosen_epsilon
 from pages.parts.ledger import views
 from pages.parts.ledger.release_view import ENTRY, TRAINED
+from pages.parts.pickers import run_picker
 from tests.pages.visit import said, visit
 
 opened = partial(visit, "ledger")
@@ -264,6 +265,15 @@ def test_a_run_whose_noise_anybody_can_make_again_is_not_offered(monkeypatch, sm
     assert len(offered) >= 1 and not any("ε = 8" in name for name in offered)
     app.selectbox(key="release_run").set_value(smoke_specs["plain"].run_id)
     assert any("Private runs that must not be released: 1." in one.value for one in app.caption)
+
+
+def test_the_form_names_runs_as_every_box_does(monkeypatch, smoke_workspace):
+    """A control without noise is named after its private runs, also where those cannot be released."""
+    asked, usual = [], run_picker.labels
+    monkeypatch.setattr(run_picker, "labels", lambda runs: asked.extend(runs) or usual(runs))
+    monkeypatch.setenv("PHILAB_DATA", str(smoke_workspace))
+    assert opened().selectbox(key="release_run").options
+    assert any(run.spec.privacy.private for run in asked)
 
 
 def test_in_a_class_only_the_instructor_records_a_release(workspace, smoke_specs, monkeypatch):
