@@ -65,6 +65,7 @@ with above:
 with layout.fresh("claim", (claim, claim in hidden)):
     card.show(by_id[claim])
 scroll.here(place)
+card.on_other_text(found, hidden)
 card.everything(found, hidden)
 with st.expander("How are claims judged?"):
     st.markdown(data.HOW)

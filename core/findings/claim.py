@@ -28,7 +28,8 @@ class Figure:
 
     Both ends are NaN where there is no interval, and equal to the value where it was computed exactly. `degrees` are
     the degrees of freedom of an interval by Student's t: with few units it grows more where several have to hold
-    together.
+    together. `most` is the largest size that the figure can have: no end lies beyond. The intervals of figures
+    that are `joint` hold together already.
     """
 
     label: str
@@ -36,6 +37,8 @@ class Figure:
     low: float
     high: float
     degrees: float = field(default=math.inf, compare=False)
+    most: float = field(default=math.inf, compare=False)
+    joint: bool = field(default=False, compare=False)
 
     @property
     def has_interval(self) -> bool:
@@ -78,6 +81,7 @@ class Claim:
         differs: What differs from the paper.
         why: A sentence for each verdict that needs an explanation.
         page: The page that shows such figures, by its short name.
+        again: The claim that this one asks again elsewhere, by its id.
     """
 
     id: str
@@ -94,6 +98,7 @@ class Claim:
     needs: tuple[Need, ...] = ()
     why: Mapping[Verdict, str] = field(default_factory=dict)
     page: str = ""
+    again: str = ""
 
     @property
     def paper(self) -> str:

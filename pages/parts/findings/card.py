@@ -9,6 +9,7 @@ import streamlit as st
 
 from core.findings.from_weights.tables import MEASUREMENTS
 from core.findings.judging import NOT_RUN, Finding
+from core.findings.other_text import agreement, asked_of_both
 from core.findings.stored_runs import with_shipped
 from core.findings.wording import bases_text, figure_text, range_text, rule_text, together
 from pages.parts.common import chart_style, guess, shell
@@ -68,7 +69,7 @@ def show(one: Finding) -> None:
 def _verdict(one: Finding, answer: str) -> None:
     assert one.evidence is not None  # only claims that were run get here
     guessed = f"You guessed “{answer}”. " if answer else ""
-    st.markdown(f"{guessed}**{_VERDICTS[str(one.verdict)]}.** {one.why}")
+    st.markdown(f"{guessed}**{_VERDICTS[str(one.verdict)]}.** {one.why or _figures_in_short(one)}")
     st.markdown(f"Measured: {one.claim.quantity}.")
     if any(figure.has_interval for figure in one.evidence.figures):
         chart_style.show(
@@ -81,6 +82,13 @@ def _verdict(one: Finding, answer: str) -> None:
         columns=["", one.claim.unit],
     )
     data_table(frame, name=f"finding-{one.claim.id}")
+
+
+def _figures_in_short(one: Finding) -> str:
+    """For a verdict that needs no explanation: its figures, as the table of all claims has them."""
+    assert one.evidence is not None  # only claims that were run get here
+    of_points = " (in points)" if one.claim.unit == "points" else ""
+    return f"Here{of_points}: {range_text(one.evidence.figures, one.claim.unit)}."
 
 
 def _details(one: Finding) -> None:
@@ -119,6 +127,20 @@ def everything(found: Sequence[Finding], veiled: Collection[str]) -> None:
         rows.append((one.claim.id, one.claim.paper, one.claim.title, one.claim.figure, here, verdict, why))
     columns = ["Id", "Paper", "Claim", "The paper's figure", "Here", "Verdict", "Why"]
     data_table(pd.DataFrame(rows, columns=columns), name="findings", label="All claims as a table")
+
+
+def on_other_text(found: Sequence[Finding], veiled: Collection[str]) -> None:
+    """What becomes of verdicts on text that was not generated here, folded away."""
+    pairs = [pair for pair in asked_of_both(found) if not veiled.intersection(one.claim.id for one in pair)]
+    if not pairs:
+        return
+    with st.expander("Which claims survive on text that was not generated here?"):
+        st.markdown(agreement(pairs))
+        rows = [
+            (there.claim.id, there.claim.title, first.claim.id, first.verdict, there.verdict) for first, there in pairs
+        ]
+        columns = ["Id", "Claim", "First asked as", "On synthetic notes", "On public text"]
+        st.dataframe(pd.DataFrame(rows, columns=columns), hide_index=True, alt="Verdicts on both kinds of text")
 
 
 def _options(one: Finding) -> str:

@@ -26,4 +26,4 @@ def asked_again(of: str, new_id: str, where: str, before: str, **run: Any) -> Cl
     """
     first = _ASKED[of]
     known = {"title": f"{first.title} ({where})", "says": f"{first.says} {of} asks this {before}.", "why": {}}
-    return replace(first, id=new_id, **(known | run))
+    return replace(first, id=new_id, again=of, **(known | run))
