@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from core.findings.claim import PAPERS
 from core.findings.judging import Finding
+from core.findings.other_text import agreement, asked_of_both
 from core.findings.training import hours_from_nothing, within_from_nothing
 from core.findings.wording import bases_text, figure_text, range_text, rule_text, together
 
@@ -26,11 +27,12 @@ INTRODUCTION = (
     "runs whose tables are not shipped: their intervals are combined as independent ones, which makes them wider. "
     "Several seeds are several figures, and each has to support the claim; seeds are averaged or pooled only where "
     "the claim says so.",
-    "Ratios of perplexity, differences of accuracy and rankings of conditions rest on 100,000 resamples. At first they "
-    "had 1,000, and the seed of the draws decided on two claims: J-c12 was “does not hold” and became “cannot tell”, "
-    "L-c2 was “cannot tell” and became “holds”. The rules did not change, and no other verdict did. Differences "
-    "between membership attacks rest on 1,000 resamples, and on 20,000 where 0 is so near an end that the draws could "
-    "decide: with other draws J-c42 was “holds” in a quarter of the cases.",
+    "Ratios of perplexity and of spreads, differences of accuracy and rankings of conditions on the first seed rest "
+    "on 100,000 resamples. At first they had 1,000, and the seed of the draws decided on two claims: J-c12 was "
+    "“does not hold” and became “cannot tell”, L-c2 was “cannot tell” and became “holds”. The rules did not change, "
+    "and no other verdict did. Correlations and differences between membership attacks rest on 1,000 resamples, and "
+    "on 20,000 where 0 is so near an end that the draws could decide: with other draws J-c42 was “holds” in a "
+    "quarter of the cases.",
     "Claims with “public reports” in their title are asked of text that was not generated here: sample reports of "
     "mtsamples.com (CC0), each treated as a patient. The figures are shipped, the text is not. "
     "`python -m core findings J-c33 --run --public-notes mtsamples.txt` trains on it again. "
@@ -46,7 +48,13 @@ INTRODUCTION = (
 
 def document(found: Sequence[Finding]) -> str:
     """The document."""
-    parts = ["# Findings", *map(_wrapped, (*INTRODUCTION, _from_nothing(found))), counts(found), _overview(found)]
+    parts = [
+        "# Findings",
+        *map(_wrapped, (*INTRODUCTION, _from_nothing(found))),
+        counts(found),
+        _overview(found),
+        *_on_other_text(found),
+    ]
     for letter, paper in PAPERS.items():
         parts.append(f"## {paper}")
         for one in found:
@@ -93,6 +101,22 @@ def _overview(found: Sequence[Finding]) -> str:
         claim, here = one.claim, range_text(one.evidence.figures, one.claim.unit) if one.evidence else ""
         rows.append(f"| {claim.id} | {claim.title} | {claim.figure} | {here} | **{one.verdict}** | {one.why} |")
     return "\n".join(rows)
+
+
+def _on_other_text(found: Sequence[Finding]) -> Iterator[str]:
+    pairs = asked_of_both(found)
+    if not pairs:
+        return
+    yield "## Text that was not generated here"
+    yield _wrapped(
+        f"Which claims survive on public reports and abstracts, which were not generated here? {agreement(pairs)}"
+    )
+    rows = ["| claim | | on synthetic notes | on public text |", "|---|---|---|---|"]
+    for first, there in pairs:
+        rows.append(
+            f"| {there.claim.id} | {there.claim.title} | {first.verdict} ({first.claim.id}) | **{there.verdict}** |"
+        )
+    yield "\n".join(rows)
 
 
 def _claim(one: Finding) -> Iterator[str]:

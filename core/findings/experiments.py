@@ -31,6 +31,7 @@ SYNTHETIC = "Synthetic English notes instead of real ones, and far smaller model
 # σ at which the formula of the PrivAI-Leak report prints these ε for 46 steps of 256 of 2,925 notes, δ = 1e-5
 REPORT_NOISE = {0.5: 27.53, 1.0: 13.91, 5.0: 2.99, 10.0: 1.61}
 FEW = "One training, so another seed could give another figure."
+LATER_SEEDS = "One seed was asked at first; its figures were known when the other two were added."
 
 # The file mtsamples.txt as `corpus --from mtsamples.txt --population .2 --deduplicate near --detector "shapes 1"` makes
 # it: sample reports of mtsamples.com, each the "patient" of its pieces. The content id names the words and the split.
@@ -105,6 +106,11 @@ def by_token(kind: ModelKind) -> RunSpec:
 def seeded(kind: ModelKind, seed: int) -> str:
     """`GPT-2, seed 0`."""
     return f"{MODEL_NAMES[kind]}, seed {seed}"
+
+
+def of(spec: RunSpec) -> str:
+    """The same of a run, for the label of a figure."""
+    return seeded(spec.model.kind, spec.training.seed)
 
 
 def at_report_noise(printed: float, seed: int = 0, *, lower_rate: bool = False) -> RunSpec:

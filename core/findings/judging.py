@@ -63,7 +63,8 @@ def jointly(figures: Sequence[Figure]) -> Evidence:
     widened = []
     for one in figures:
         own = Interval(one.value, one.low, one.high)
-        found = best_of(own, len(figures), least=-math.inf, most=math.inf, degrees=one.degrees)
+        others = 1 if one.joint else len(figures)
+        found = best_of(own, others, least=-one.most, most=one.most, degrees=one.degrees)
         widened.append(Figure(one.label, found.value, found.low, found.high))
     return Evidence(tuple(widened))
 

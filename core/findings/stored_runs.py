@@ -82,12 +82,19 @@ class StoredRuns:
 
     def metric(self, spec: RunSpec, metric: str, arm: str = "run") -> Interval:
         """A figure of the run's `metrics` table, with its interval. Raises Missing."""
+        row = self._metric(spec, metric, arm)
+        return Interval(float(row["value"]), float(row["low"]), float(row["high"]))
+
+    def _metric(self, spec: RunSpec, metric: str, arm: str) -> pd.Series:
         rows = self.run(spec).metrics
         found = rows[(rows["metric"] == metric) & (rows["arm"] == arm)]
         if found.empty:
             raise Missing(f"run {spec.run_id} has no figure {metric}")
-        row = found.iloc[0]
-        return Interval(float(row["value"]), float(row["low"]), float(row["high"]))
+        return found.iloc[0]
+
+    def units(self, spec: RunSpec, metric: str, arm: str = "run") -> int:
+        """How many texts, notes or patients a figure of the run's `metrics` table is of. Raises Missing."""
+        return int(self._metric(spec, metric, arm)["n"])
 
     def scores(self, spec: RunSpec, attack: str = LOSS) -> pd.DataFrame:
         """Scores of one attack: of the full audit, or the quick audit's for the loss attack without one."""

@@ -250,7 +250,7 @@ def test_names_in_generated_text_are_set_against_both_controls() -> None:
             value = values[at]
             rows.append({**fixed, "side": side, "split": split, "value": value, "low": value - 0.03})
     table = pd.DataFrame(rows).assign(high=lambda known: known["value"] + 0.04, n=100)
-    private_runs = {twelve(8.0).run_id, private("gpt2", 8.0).run_id}
+    private_runs = {twelve(8.0).run_id, *(private("gpt2", 8.0, seed).run_id for seed in range(3))}
 
     def audited(spec, name):
         assert name == "probe_figures"
@@ -258,8 +258,8 @@ def test_names_in_generated_text_are_set_against_both_controls() -> None:
 
     runs = SimpleNamespace(audited=audited)
     written, less = (chosen([name])[0].measure(runs) for name in ("L-c14", "L-c15"))
-    assert [one.value for one in written] == pytest.approx([0.4, 0.4])
-    assert [one.value for one in less] == pytest.approx([0.15 - 0.4] * 2)
+    assert [one.value for one in written] == pytest.approx([0.4] * 4)
+    assert [one.value for one in less] == pytest.approx([0.15 - 0.4] * 4)
     assert less[0].low == pytest.approx(-0.25 - np.sqrt(2 * 0.03**2 + 2 * 0.04**2))
 
 

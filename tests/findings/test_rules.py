@@ -7,9 +7,12 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import stats
 
 from core.demo import SEEDS
 from core.findings import rules
@@ -18,6 +21,8 @@ from core.findings.claims import CLAIMS, chosen
 from core.findings.claims.again.without_noise import without_noise
 from core.findings.experiments import REPORT_NOISE, at_report_noise, plain, private
 from core.findings.rules import Above, Below, Within
+from core.findings.stored_runs import Missing, StoredRuns
+from core.runs.store import Workspace
 from core.spec import PrivacySpec, RunSpec
 from core.spec.model_names import MODEL_NAMES
 
@@ -134,3 +139,30 @@ def test_the_control_differs_in_its_noise_alone(spec: RunSpec, control: RunSpec)
 
 def test_usual_training_differs_in_more() -> None:
     assert plain("gpt2").training != private("gpt2", 8.0).training
+
+
+def test_no_end_lies_beyond_what_is_possible_and_what_holds_together_stays() -> None:
+    from core.findings.judging import jointly
+
+    bits, joint = Figure("bits", 6.0, 3.0, 9.0, degrees=2, most=9.97), Figure("share", 0.1, 0.05, 0.2, joint=True)
+    found = jointly([bits, joint]).figures
+    assert found[0].high == 9.97 and -9.97 < found[0].low < 3.0
+    assert (found[1].low, found[1].high) == (0.05, 0.2)
+    assert jointly([joint]).figures == jointly([joint, bits]).figures[:1]
+
+
+def test_a_share_of_no_text_has_wilsons_end_for_several_figures_together() -> None:
+    """With 0 of 1,400 that end is z²/(1,400 + z²): Wilson's formula at 0."""
+    from core.findings.measures.tables import share_of_texts
+
+    rows = pd.DataFrame(
+        {"metric": ["attempts_with_leak"], "arm": ["run"], "value": [0.0], "low": [0.0], "high": [0.003], "n": [1_400]}
+    )
+    runs = StoredRuns(Workspace())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StoredRuns, "run", lambda self, spec: SimpleNamespace(metrics=rows))
+        found = share_of_texts(runs, RunSpec(), "attempts_with_leak", 3)
+        with pytest.raises(Missing, match="has no figure"):
+            share_of_texts(runs, RunSpec(), "another", 3)
+    z = stats.norm.ppf(1 - 0.05 / 6)
+    assert (found.value, found.low) == (0.0, 0.0) and found.high == pytest.approx(z**2 / (1_400 + z**2))

@@ -22,8 +22,8 @@ from core.findings.claims.jagannatha import CLAIMS as JAGANNATHA
 from core.findings.claims.jagannatha_noise import CLAIMS as JAGANNATHA_NOISE
 from core.findings.claims.jagannatha_rarity import CLAIMS as JAGANNATHA_RARITY
 from core.findings.claims.lehman import CLAIMS as LEHMAN
-from core.findings.claims.lehman_gibbs import CLAIMS as LEHMAN_GIBBS
 from core.findings.claims.lehman_layers import CLAIMS as LEHMAN_LAYERS
+from core.findings.claims.lehman_texts import CLAIMS as LEHMAN_TEXTS
 from core.findings.claims.mireshghallah import CLAIMS as MIRESHGHALLAH
 from core.findings.claims.mireshghallah_energies import CLAIMS as MIRESHGHALLAH_ENERGIES
 from core.findings.claims.mireshghallah_ratio import CLAIMS as MIRESHGHALLAH_RATIO
@@ -36,7 +36,7 @@ _FILES: tuple[tuple[Claim, ...], ...] = (
     *(HOORY, HOORY_COPIES, HOORY_GRID, REAL_ABSTRACTS),
     *(PRIVAI, PRIVAI_ATTEMPTS),
     *(MIRESHGHALLAH, MIRESHGHALLAH_ENERGIES, MIRESHGHALLAH_SAMPLES, MIRESHGHALLAH_RATIO),
-    *(LEHMAN, LEHMAN_LAYERS, RARELY_NAMED, LEHMAN_GIBBS, INSERTED_NAMES),
+    *(LEHMAN, LEHMAN_LAYERS, RARELY_NAMED, LEHMAN_TEXTS, INSERTED_NAMES),
     *(TWELVE, WITHOUT_NOISE),
     *(PUBLIC_NOTES, PUBLIC_NOTES_RATIO, RATIO_EXPLAINED),
 )

@@ -7,6 +7,7 @@ from core.demo import SEEDS
 from core.findings.claim import Claim, Figure
 from core.findings.experiments import SYNTHETIC, many_copies, seeded
 from core.findings.measures.canaries import (
+    BITS,
     copies_apart,
     exposure_difference,
     losses_apart,
@@ -40,7 +41,7 @@ def _memorised(runs: StoredRuns) -> list[Figure]:
     found = []
     for seed in SEEDS:
         rise, canaries = planted_minus_left_out(runs, many_copies(8.0, seed), MOST_COPIES)
-        found.append(labelled(seeded("gpt2", seed), rise, units=canaries))
+        found.append(labelled(seeded("gpt2", seed), rise, units=canaries, most=BITS))
     return found
 
 
@@ -49,7 +50,7 @@ def _often(runs: StoredRuns) -> list[Figure]:
     for seed in SEEDS:
         sides = many_copies(8.0, seed), many_copies(None, seed)
         difference, canaries = exposure_difference(runs, *sides, least=OFTEN)
-        found.append(labelled(seeded("gpt2", seed), difference, units=canaries))
+        found.append(labelled(seeded("gpt2", seed), difference, units=canaries, most=BITS))
     return found
 
 
@@ -58,7 +59,7 @@ def _at_weak(runs: StoredRuns, least: int, most: int) -> list[Figure]:
     for seed in SEEDS:
         sides = many_copies(WEAK, seed), many_copies(None, seed)
         difference, canaries = exposure_difference(runs, *sides, least=least, most=most)
-        found.append(labelled(seeded("gpt2", seed), difference, units=canaries))
+        found.append(labelled(seeded("gpt2", seed), difference, units=canaries, most=BITS))
     return found
 
 
@@ -74,7 +75,7 @@ def _by_copies(runs: StoredRuns, epsilon: float | None) -> list[Figure]:
     found = []
     for seed in SEEDS:
         rise, canaries = copies_apart(runs, many_copies(epsilon, seed), MOST_COPIES, 1)
-        found.append(labelled(seeded("gpt2", seed), rise, units=canaries))
+        found.append(labelled(seeded("gpt2", seed), rise, units=canaries, most=BITS))
     return found
 
 
@@ -92,7 +93,7 @@ def _forms(runs: StoredRuns) -> list[Figure]:
         for seed in SEEDS:
             sides = many_copies(8.0, seed), many_copies(None, seed)
             difference, canaries = exposure_difference(runs, *sides, form=form, least=OFTEN)
-            found.append(labelled(f"{form}, {seeded('gpt2', seed)}", difference, units=canaries))
+            found.append(labelled(f"{form}, {seeded('gpt2', seed)}", difference, units=canaries, most=BITS))
     return found
 
 
@@ -109,7 +110,7 @@ def _pooled_forms(runs: StoredRuns) -> list[Figure]:
     found = []
     for form in FORMS:
         difference, canaries = pooled_exposure_difference(runs, pairs, form=form, least=OFTEN)
-        found.append(labelled(f"{form}, GPT-2, {len(SEEDS)} seeds", difference, units=canaries))
+        found.append(labelled(f"{form}, GPT-2, {len(SEEDS)} seeds", difference, units=canaries, most=BITS))
     return found
 
 
@@ -127,7 +128,7 @@ def _flat_by_form(runs: StoredRuns) -> list[Figure]:
     found = []
     for form in FORMS:
         rise, canaries = pooled_copies_apart(runs, specs, MOST_COPIES, 1, form=form)
-        found.append(labelled(f"{form}, GPT-2, {len(SEEDS)} seeds", rise, units=canaries))
+        found.append(labelled(f"{form}, GPT-2, {len(SEEDS)} seeds", rise, units=canaries, most=BITS))
     return found
 
 

@@ -319,7 +319,7 @@ CLAIMS = (
         f"figures were known when this rule was written. {SYNTHETIC}",
         why={
             "does not hold": "All three seeds agree with M-c2: at full weight this reference leaves 1.20 to 1.21 times "
-            "the spread (intervals .95 to 1.48, M-c23). At a weight that an attacker can estimate it beats the loss "
+            "the spread (intervals .94 to 1.47, M-c23). At a weight that an attacker can estimate it beats the loss "
             "on all three (M-c28)."
         },
         page="membership",

@@ -90,7 +90,7 @@ def mean_difference(
     """
     known, statistics, smallest, notes = None, [], [], 0
     for pair in pairs:
-        sides = [(side.units(), OWN_THRESHOLDS.get(side.attack)) for side in _common(*pair)]
+        sides = [(side.units(), OWN_THRESHOLDS.get(side.attack)) for side in common(*pair)]
         for judged, _ in sides:
             known = judged.patient_member if known is None else known
             if not np.array_equal(known, judged.patient_member):
@@ -136,7 +136,8 @@ def _near_zero(found: Interval) -> bool:
     return bool(0.8 * abs(found.value - away) < abs(found.value) < 2 * abs(found.value - away))
 
 
-def _common(one: Side, other: Side) -> tuple[Side, Side]:
+def common(one: Side, other: Side) -> tuple[Side, Side]:
+    """Both sides on the judged notes, or patients, that both have."""
     judged = [side.scores[side.scores["split"].isin(["member", "heldout"])] for side in (one, other)]
     same = all((side.level, side.length, side.most_tokens) == ("sample", "all", None) for side in (one, other))
     by = "note_id" if same else "patient_id"

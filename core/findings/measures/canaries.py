@@ -15,6 +15,8 @@ from core.evaluation.stats.intervals import difference, mean_interval
 from core.findings.stored_runs import Missing, StoredRuns
 from core.spec import RunSpec
 
+BITS = math.log2(1_000)  # the most that the rank of a three-digit code among all of them can expose
+
 
 def exposure_difference(
     runs: StoredRuns, one: RunSpec, other: RunSpec, *, form: str | None = None, least: int = 1, most: int | None = None

@@ -14,8 +14,9 @@ from core.evaluation.membership.resampling import Auc, ratio
 from core.evaluation.membership.strongest_attack import RESAMPLES
 from core.evaluation.membership.units import Units
 from core.evaluation.stats.bootstrap import Interval, patient_bootstrap, patient_weights, percentile_interval
-from core.findings.measures.attacks import Measure, Side, auc, difference
+from core.findings.measures.attacks import Measure, Side, auc, common, difference
 from core.findings.measures.references import shadow_reference
+from core.findings.measures.tables import RESAMPLES as MANY
 from core.findings.stored_runs import StoredRuns
 from core.spec import RunSpec
 
@@ -90,13 +91,15 @@ def spread_left(ratio_scores: pd.DataFrame, loss: pd.DataFrame) -> Interval:
     both = sides[0][["patient_id", "score"]].join(sides[1]["score"], how="inner", rsuffix="_loss")
     values = both[["score", "score_loss"]].to_numpy(dtype=float)
     values -= values.mean(axis=0)  # so that squares lose no digits
+    moments = pd.DataFrame(np.column_stack([np.ones(len(values)), values, values**2]))
+    by_patient = moments.groupby(both["patient_id"].to_numpy()).sum()
 
     def statistic(weights: np.ndarray) -> np.ndarray:
-        total = weights.sum(axis=1, keepdims=True)
-        spread = np.sqrt(weights @ values**2 / total - (weights @ values / total) ** 2)
+        notes, first, second = np.split(weights @ by_patient.to_numpy(), [1, 3], axis=1)
+        spread = np.sqrt(second / notes - (first / notes) ** 2)
         return ratio(spread[:, 0], spread[:, 1])
 
-    return patient_bootstrap(statistic, both["patient_id"])
+    return patient_bootstrap(statistic, by_patient.index, resamples=MANY)
 
 
 def shadow_spread_left(runs: StoredRuns, spec: RunSpec) -> Interval:
@@ -119,7 +122,7 @@ def advantage_against_spread(hospitals: Sequence[Sequence[Pair]], *, member: boo
     """
     points, smallest = [], []
     for seed, pairs in enumerate(hospitals):
-        judged = [(one.units(), other.units()) for one, other in pairs]
+        judged = [tuple(side.units() for side in common(*pair)) for pair in pairs]
         known = judged[0][0].patient_member
         drawn = np.vstack([np.ones(len(known)), patient_weights(known, resamples=RESAMPLES, seed=seed)])
         for both in judged:

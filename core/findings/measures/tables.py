@@ -34,9 +34,24 @@ from core.tasks.inference import TASK as INFERENCE
 RESAMPLES = 100_000
 
 
-def labelled(label: str, found: Interval, *, units: int | None = None) -> Figure:
+def labelled(
+    label: str, found: Interval, *, units: int | None = None, most: float = math.inf, joint: bool = False
+) -> Figure:
     """An interval as a figure of the evidence; `units` is the sample size of one by Student's t."""
-    return Figure(label, found.value, found.low, found.high, math.inf if units is None else units - 1)
+    degrees = math.inf if units is None else units - 1
+    return Figure(label, found.value, found.low, found.high, degrees, most, joint)
+
+
+def share_of_texts(runs: StoredRuns, spec: RunSpec, metric: str, figures: int) -> Interval:
+    """A share of a run's texts, with Wilson's interval at 1 − 0.05/`figures`: so many of a claim hold together.
+
+    Where hardly any text counts, it grows with the square of the quantile, so it cannot be widened afterwards.
+
+    Raises:
+        Missing: The run has no such figure.
+    """
+    value, texts = runs.metric(spec, metric).value, runs.units(spec, metric)
+    return Interval(value, *intervals.wilson(value, texts, 1 - 0.05 / figures))
 
 
 def metric_difference(runs: StoredRuns, one: RunSpec, other: RunSpec, metric: str) -> Interval:

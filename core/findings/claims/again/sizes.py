@@ -58,8 +58,9 @@ CLAIMS = (
             "cannot tell": "GPT-2's larger model leaks 9 to 10 points more on every seed. By the loss attack "
             "DistilBERT's and BERT's leak about as much as the smaller ones. DistilBERT's reads held-out notes no "
             "better either (perplexity 3.6 and 3.5), BERT's does (3.1 and 3.5). But the larger models wrote more: "
-            "DistilBERT's members' full names in 11 of 4,200 texts, the smaller one's in 1, and BERT's an identifier "
-            "of a member in 8 of 4,200, the smaller one's in 2."
+            "DistilBERT's a member's identifier in 11 of 4,200 texts, the smaller one's in 1, which is more than "
+            "chance (p = .006, Fisher's test, with texts as independent); BERT's in 8, the smaller one's in 2 (p = "
+            ".11)."
         },
         page="membership",
     ),

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from core.corpus.canary_forms import FORMS
 from core.demo import SEEDS
-from core.evaluation.stats import intervals
-from core.evaluation.stats.bootstrap import Interval
 from core.findings.claim import Claim, Figure
 from core.findings.claims.again.asking import asked_again
 from core.findings.claims.jagannatha import LEVEL_NAMES, PL, by_loss
 from core.findings.claims.jagannatha_noise import EVERY_SIGMA, NO_NOISE, noisy
-from core.findings.claims.privai import LEAST_REDUCTION, SAME
+from core.findings.claims.privai import SAME, leaks_apart, reduction
 from core.findings.experiments import (
     CLASSROOM,
     FEW,
     LARGE,
+    LATER_SEEDS,
     REPORT_NOISE,
     SYNTHETIC,
     TWELVE_QUICK,
@@ -31,8 +30,8 @@ from core.findings.experiments import (
     twelve,
 )
 from core.findings.measures.attacks import difference, leakage
-from core.findings.measures.canaries import exposure_difference
-from core.findings.measures.tables import labelled, metric_difference, perplexity_ratio
+from core.findings.measures.canaries import BITS, exposure_difference
+from core.findings.measures.tables import labelled, perplexity_ratio
 from core.findings.needs import Need
 from core.findings.stored_runs import StoredRuns
 from core.spec import USUAL_COPIES, ModelKind, RunSpec
@@ -106,7 +105,9 @@ def _exposure(runs: StoredRuns) -> list[Figure]:
     for kind, epsilon in _PLANTED:
         spec = large(kind, epsilon)
         apart, canaries = exposure_difference(runs, spec, spec.clipped_spec(), least=USUAL_COPIES)
-        found.append(labelled(f"{MODEL_NAMES[kind]} at ε = {epsilon:g} − without noise", apart, units=canaries))
+        found.append(
+            labelled(f"{MODEL_NAMES[kind]} at ε = {epsilon:g} − without noise", apart, units=canaries, most=BITS)
+        )
     return found
 
 
@@ -115,35 +116,34 @@ def _exposure_by_form(runs: StoredRuns) -> list[Figure]:
     for form in FORMS:
         for seed in SEEDS:
             apart, canaries = exposure_difference(runs, private("gpt2", 8.0, seed), without_noise(seed), form=form)
-            found.append(labelled(f"{form}, {seeded('gpt2', seed)}", apart, units=canaries))
+            found.append(labelled(f"{form}, {seeded('gpt2', seed)}", apart, units=canaries, most=BITS))
     return found
 
 
 # Leaks and perplexity ------------------------------------------------------------------------------------------------
 
 
-def _tenth(runs: StoredRuns, spec: RunSpec, seed: int) -> Interval:
-    """Leak rate of a run − (1 − LEAST_REDUCTION) · that of its control: below 0 if at least that share is gone."""
-    sides = (runs.metric(one, "attempts_with_leak") for one in (spec, without_noise(seed)))
-    return intervals.weighted_sum((1, LEAST_REDUCTION - 1), tuple(sides))
-
-
 def _reduction(runs: StoredRuns) -> list[Figure]:
-    return [labelled(seeded("gpt2", seed), _tenth(runs, private("gpt2", 10.0, seed), seed)) for seed in SEEDS]
+    return [
+        reduction(runs, seeded("gpt2", seed), private("gpt2", 10.0, seed), without_noise(seed), len(SEEDS))
+        for seed in SEEDS
+    ]
 
 
 def _reduction_by_its_noise(runs: StoredRuns) -> list[Figure]:
-    seed = SEEDS[0]
+    pairs = [(printed, seed) for printed in REPORT_NOISE for seed in SEEDS]
     return [
-        labelled(f"its ε = {printed:g}", _tenth(runs, at_report_noise(printed, seed), seed)) for printed in REPORT_NOISE
+        reduction(
+            runs, f"its ε = {printed:g}, seed {seed}", at_report_noise(printed, seed), without_noise(seed), len(pairs)
+        )
+        for printed, seed in pairs
     ]
 
 
 def _unchanged(runs: StoredRuns) -> list[Figure]:
     return [
-        labelled(
-            f"ε = 10 − without noise, seed {seed}",
-            metric_difference(runs, private("gpt2", 10.0, seed), without_noise(seed), "attempts_with_leak"),
+        leaks_apart(
+            runs, f"ε = 10 − without noise, seed {seed}", private("gpt2", 10.0, seed), without_noise(seed), len(SEEDS)
         )
         for seed in SEEDS
     ]
@@ -157,8 +157,17 @@ def _twentyfold(runs: StoredRuns) -> list[Figure]:
 
 
 def _twentyfold_by_its_noise(runs: StoredRuns) -> list[Figure]:
-    seed = SEEDS[0]
-    return [labelled("its ε = 10", perplexity_ratio(runs, at_report_noise(10.0, seed), without_noise(seed)))]
+    return [
+        labelled(f"its ε = 10, seed {seed}", perplexity_ratio(runs, at_report_noise(10.0, seed), without_noise(seed)))
+        for seed in SEEDS
+    ]
+
+
+def _with_its_noise(*printed: float) -> tuple[Need, ...]:
+    """The trainings with the noise of these ε that the report prints, and their controls."""
+    return tuple(
+        Need(spec) for seed in SEEDS for spec in (without_noise(seed), *(at_report_noise(one, seed) for one in printed))
+    )
 
 
 _NOTHING_TO_REMOVE = (
@@ -178,8 +187,9 @@ CLAIMS: tuple[Claim, ...] = (
         differs=f"The loss attack on notes alone, and GPT-2 alone. The control has {CONTROL}. ε is set, not σ. "
         f"{KNOWN} J-c6. {SYNTHETIC}",
         why={
-            "holds": "But the noise takes the smaller part. PL is 41 points in the usual training and 15 to 16 in the "
-            "clipped one without noise, which is 25 to 26 points less, and 4 with the noise, another 11 to 12 less."
+            "holds": "But the noise takes the smaller part. PL is 40 to 41 points in the usual training and 15 to 16 "
+            "in the clipped one without noise, which is 25 to 26 points less, and 4 with the noise, another 11 to 12 "
+            "less."
         },
     ),
     asked_again(
@@ -268,8 +278,8 @@ CLAIMS: tuple[Claim, ...] = (
         f"same canaries. {KNOWN} H-c10. {SYNTHETIC}",
         why={
             "cannot tell": "Without any noise, exposure is already 7.0 to 8.6 bits lower than in usual training: it is "
-            "1.4 to 2.9 bits, where canaries that were left out have 1.1 to 1.8. The noise changes it by −1.1 to +0.4 "
-            "bits, and every interval includes 0."
+            "1.4 to 2.9 bits, where canaries of the same form that were left out have 0.7 to 2.5. The noise changes it "
+            "by −1.1 to +0.4 bits, and every interval includes 0."
         },
     ),
     asked_again(
@@ -308,11 +318,11 @@ CLAIMS: tuple[Claim, ...] = (
         *WHERE,
         quantity="leak rate with its noise − a tenth of that in the same training without noise, in points",
         measure=_reduction_by_its_noise,
-        needs=(Need(without_noise(SEEDS[0])), *(Need(at_report_noise(printed, SEEDS[0])) for printed in REPORT_NOISE)),
+        needs=_with_its_noise(*REPORT_NOISE),
         sizes=CLASSROOM + "; 1,400 texts a model",
         differs="Leaks are matched by value. Noise by the report's formula, as in P-c23. The control has "
-        f"{CONTROL}. {KNOWN} P-c23. {FEW} {SAME}",
-        why={"cannot tell": _NOTHING_TO_REMOVE.format("this seed (and on two others, P-c24)").rstrip()},
+        f"{CONTROL}. {KNOWN} P-c23. {LATER_SEEDS} {SAME}",
+        why={"cannot tell": _NOTHING_TO_REMOVE.format("each of three seeds").rstrip()},
     ),
     asked_again(
         "P-c10",
@@ -335,13 +345,14 @@ CLAIMS: tuple[Claim, ...] = (
         *WHERE,
         quantity="perplexity of held-out notes with the noise of its ε = 10 / in the same training without noise",
         measure=_twentyfold_by_its_noise,
-        needs=(Need(without_noise(SEEDS[0])), Need(at_report_noise(10.0, SEEDS[0]))),
+        needs=_with_its_noise(10.0),
         sizes=CLASSROOM,
         differs="Held-out patients' notes. Noise by the report's formula, as in P-c21. The control has "
-        f"{CONTROL}. Half of the report's factor is the line. {KNOWN} P-c21. {FEW} {SAME}",
+        f"{CONTROL}. Half of the report's factor is the line. {KNOWN} P-c21. {LATER_SEEDS} {SAME}",
         why={
-            "does not hold": "Of the factor of 13.2 (P-c21), the noise is 3.7. The other settings of the training are "
-            "3.5. With the noise of its ε = 0.5 the factor is 32.8 (P-c20), of which the noise is 9.3."
+            "does not hold": "Of the factor of 12.7 to 13.2 (P-c21), the noise is 3.6 to 3.7. The other settings of "
+            "the training are 3.4 to 3.6. With the noise of its ε = 0.5 the factor is 31.7 to 32.8 (P-c20), of which "
+            "the noise is 8.9 to 9.3."
         },
     ),
 )
