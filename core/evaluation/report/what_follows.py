@@ -56,13 +56,16 @@ def first_limits(accepted: Sequence[Mapping[Hashable, Any]]) -> list[str]:
     return limit_lines(pd.DataFrame(rows)) if rows else []
 
 
-def limits_sentence(accepted: Sequence[Mapping[Hashable, Any]]) -> str:
+def limits_sentence(accepted: Sequence[Mapping[Hashable, Any]], *, recommended: bool = False) -> str:
     """Whether every accepted limit is met, which are not, and who decides; the report itself decides nothing.
 
     Args:
         accepted: rows of `accepted_limits`.
+        recommended: the report has a recommendation, which is made for limits that are not the decision's.
     """
     decides = "whether to release the model is decided by the risk owner and the approvers, not by this report."
+    if not accepted and recommended:
+        return f"No limit was given for it; the annex compares those of the recommendation with every ε; {decides}"
     if not accepted:
         return f"No limit was given in numbers, so none was checked; {decides}"
     lacking = [

@@ -16,7 +16,8 @@ from core.evaluation.report.glance import Subject
 from core.evaluation.report.html import render
 from core.evaluation.report.what_follows import conditions, first_limits, limit_lines, limits_sentence, still_open
 from core.evaluation.sweep.limit_measures import measures, risks_of
-from core.evaluation.sweep.recommendation import ACCEPTED_COLUMNS, against_limits
+from core.evaluation.sweep.limits import Limits
+from core.evaluation.sweep.recommendation import ACCEPTED_COLUMNS, COLUMNS, Recommendation, against_limits
 
 LIMITS = {"auc_strongest": 0.05, "full_name_patients_excess": 1.0, "members_caught": 0.755}
 
@@ -154,6 +155,16 @@ def test_the_first_page_has_that_sentence_with_or_without_limits(report, workspa
     for made in (report, build(workspace, [run], now=0.0)):
         front = render(made).partition('<div class="annex">')[0]
         assert limits_sentence(made.tables["accepted_limits"].to_dict("records")) in front
+
+
+def test_the_limits_of_a_recommendation_are_not_said_to_be_missing(workspace, run):
+    """One report must not say that no limit was given and that a run meets your limits."""
+    frame = pd.DataFrame(columns=COLUMNS)
+    found = Recommendation(Limits({"auc_strongest": 0.6}, 0.2), None, None, frame, frame, ("None of them meets both.",))
+    front = render(build(workspace, [run], now=0.0, recommendation=found)).partition('<div class="annex">')[0]
+    assert "No limit was given in numbers" not in front
+    said = "No limit was given for it; the annex compares those of the recommendation with every ε; whether"
+    assert limits_sentence([], recommended=True).startswith(said) and said in front
 
 
 def test_the_end_beside_a_limit_is_that_of_the_tables():
