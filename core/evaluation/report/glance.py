@@ -341,6 +341,8 @@ def _audit(subject: Subject) -> str:
     told = []
     if row is not None:
         most = f"audit: {row['audit']}; the most it could have proved is ε = {proved_text(float(row['ceiling']))}"
+        if curve is not None and str(curve["audit"]).startswith(str(row["audit"])):  # an alarm may be another audit's
+            most += f", by the run’s own curve {proved_text(float(curve['ceiling']))}"
         own = _by_curve(math.nan if curve is None else curve["epsilon"], "the run’s own")
         told.append(f"{FROM_MODEL} prove {_proved(row['epsilon'])} ({most}){own}.")
     if planted is not None:

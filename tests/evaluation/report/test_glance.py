@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from core.common.formatting import promised_text, proved_text
-from core.evaluation.guarantee.audit_guarantee import BY_CURVE, ONE_RUN, headline_bound
+from core.evaluation.guarantee.audit_guarantee import BY_CURVE, ONE_RUN, by_curve, headline_bound
 from core.evaluation.guarantee.odds import group_sentence
 from core.evaluation.report.decision import Decision
 from core.evaluation.report.facts import build, first_page, short_names
@@ -68,6 +68,9 @@ def test_an_alarm_by_the_runs_own_curve_is_an_alarm(runs, report):
     rows.loc[1, ["audit", "evidence", "epsilon", "ceiling", "alarm"]] = curve
     made = replace(made, tables={**made.tables, "bounds": rows})
     assert not made.bound()["alarm"] and made.alarmed
+    told = {one["key"]: one["answer"] for one in facts(made, report.facts["cohort"], "")}
+    both = "(audit: canaries; the most it could have proved is ε = 1.25, by the run’s own curve 12)"
+    assert both in told["audit"], "still_open names the higher of the two"
     assert verdict(made)[0] == "alarm"
     page = part("attacks", "bounds", rows.to_dict("records"), {made.run.id: "B"})
     assert "9.5" in page and page.count("by the run&#39;s curve") == page.count("curve</td>") == 1, "once, in the annex"
@@ -101,6 +104,8 @@ def test_every_number_is_that_of_the_annex(runs, report):
     bound = headline_bound(report.tables["bounds"].query("run == @run"))
     said = f"ε ≥ {proved_text(bound['epsilon'])}" if bound["epsilon"] > 0 else "no ε above 0"
     most = f"audit: {bound['audit']}; the most it could have proved is ε = {proved_text(bound['ceiling'])}"
+    curve = by_curve(report.tables["bounds"].query("run == @run"))
+    most += f", by the run’s own curve {proved_text(curve['ceiling'])}"
     assert told["audit"].startswith(f"No. Attacks on the finished model prove {said} ({most})")
     assert told["audit"].endswith(f"By accounting ε = {promised_text(runs[1].privacy.epsilon())}.")
     assert "floating-point" in told["guarantee"] and "secret key" in told["guarantee"]
