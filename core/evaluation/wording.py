@@ -164,11 +164,16 @@ def percent_up(limit: float) -> str:
 
 
 def at_most_text(chance: float) -> str:
-    """`at most 69.36 %`, rounded up (`percent_up`); `no limit` for a chance of 1, and `–` for one that is not known."""
+    """`at most 70 %` of guesses right, in the digits of sentences (`right_of_100`), so that one limit has one number.
+
+    `no limit` for a chance of 1, and `–` for one that is not known.
+    """
     if math.isnan(chance):
         return "–"
-    told = percent_up(chance)
-    return "no limit" if chance >= 1 else told if told.startswith("just") else f"at most {told}"
+    if chance >= 1:
+        return "no limit"
+    right = right_of_100(chance)
+    return f"just under 100{NBSP}%" if right == ALL_RIGHT else f"at most {right}{NBSP}%"
 
 
 def auc_sentence(auc: float) -> str:

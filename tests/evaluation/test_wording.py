@@ -28,6 +28,7 @@ from core.evaluation.wording import (
     perplexity_name,
     perplexity_text,
     planted_sentence,
+    right_of_100,
     verdict,
 )
 
@@ -218,8 +219,11 @@ def test_numbers_are_written_plainly(call, text):
 
 
 def test_a_limit_is_never_told_too_low():
-    assert at_most_text(0.69361) == "at most 69.37\u00a0%" and at_most_text(0.75) == "at most 75\u00a0%"
-    assert at_most_text(1.0) == "no limit"
+    assert at_most_text(0.7415) == "at most 75\u00a0%" and at_most_text(0.75) == "at most 75\u00a0%"
+    assert at_most_text(0.99966) == "at most 99.97\u00a0%" and at_most_text(0.99999) == "at most 99.999\u00a0%"
+    assert at_most_text(1.0) == "no limit" and at_most_text(math.nan) == "–"
+    for chance in (0.5, 0.553, 0.7415, 0.9941, 0.99966):
+        assert at_most_text(chance) == f"at most {right_of_100(chance)}\u00a0%", "tables and sentences have one number"
 
 
 def test_an_epsilon_to_compute_with_is_rounded_up_in_its_sixth_digit():
