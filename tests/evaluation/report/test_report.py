@@ -172,7 +172,7 @@ def test_every_word_that_is_not_ours_is_escaped_wherever_it_stands(report):
 @pytest.mark.parametrize(
     ("template", "macro", "row"),
     [
-        ("attacks", "membership", {"attack": NASTY, "level": NASTY}),
+        ("attacks", "membership", {"attack": NASTY, "level": NASTY, "n": 3}),
         ("attacks", "memorised", {"arm": "run", "prefix_tokens": NASTY, "notes": 3}),
         ("attacks", "tries", {"field": "full_name", "arm": "run", "figure": "one_in"}),
         ("attacks", "probes", dict.fromkeys(("question", "answer", "controls", "verdict"), NASTY)),

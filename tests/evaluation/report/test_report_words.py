@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.attacks.evaluation_set import MOST
 from core.evaluation.comparison import differences
 from core.evaluation.registry import figure_text
 from core.evaluation.report import html
@@ -27,6 +28,15 @@ from core.spec import CORPUS_PRESETS, ModelSpec, PrivacySpec, RunSpec, TrainingS
 
 COLUMNS = ["metric", "arm", "value", "low", "high"]
 LEAKS = [["direct_patients", "run", 0.25, 0.2, 0.3], ["direct_patients", "heldout", 0.01, 0.0, 0.02]]
+
+
+def test_an_attack_of_the_full_audit_has_its_number_and_why_it_is_not_that_of_the_quick_audit():
+    """The loss attack is in two tables, of 1,116 and of 1,076 patients, with two AUCs."""
+    ends = {"run": "r", "attack": "loss", "value": 0.513, "low": 0.498, "high": 0.529}
+    rows = [ends | {"level": "note", "n": 10_468}, ends | {"level": "patient", "n": 1_076}]
+    page = part("attacks", "membership", rows, {"r": "A"})
+    assert "10,468 notes" in page and "1,076 patients" in page
+    assert f"a full audit scores about {MOST:,}, all notes of patients drawn at random" in page
 
 
 def test_a_rank_correlation_is_signed_and_nought_is_not():
