@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from types import SimpleNamespace
+from typing import cast
 
 import pandas as pd
 import pytest
@@ -354,6 +355,20 @@ def test_tables_of_a_full_audit_answer_what_a_quick_one_leaves_open(made, worksp
         "open",
         f"rarity-{run.id}-loss",
     ) and "leak more? No, by the loss attack." in rare.text
+
+
+def test_canaries_are_told_with_their_number_and_those_that_are_their_control(made):
+    """A mean of four canaries says nothing without its interval, and other pages have another control."""
+    row = {"run": made["dp"].facts["subject"]["run"], "metric": "exposure:8"}
+    row |= {"value": 9.97, "low": 4.4, "high": 9.97, "n": 4}
+    row |= {"heldout_value": 1.1, "heldout_low": 0.54, "heldout_high": 1.7, "heldout_n": 8}
+    about = SimpleNamespace(run=SimpleNamespace(id=row["run"]), tables={"controls": pd.DataFrame([row])})
+    told = Evidence(cast(Subject, about), {}, {}).exposure("x").text
+    assert told == (
+        "Canaries planted 8 times have an exposure of 10.0 bits (95\u00a0% interval 4.4 to 10.0, n = 4); those left "
+        "out that would have been planted 8 times, of 1.1 bits (95\u00a0% interval 0.5 to 1.7, n = 8)."
+    )
+    assert "about one in ten intervals of so few" in render(made["dp"])
 
 
 def test_the_public_base_model_has_no_patients(made):

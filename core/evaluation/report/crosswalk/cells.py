@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import pandas as pd
@@ -147,16 +148,17 @@ class Evidence:
         return Cell(item, "measured", f"{told}.", self.at("tries", "full_name", "run"))
 
     def exposure(self, item: str) -> Cell:
-        """How deeply planted canaries are memorised: the figure of the most copies."""
+        """How deeply planted canaries are memorised: the figure of the most copies, with its control of as many."""
         frame = self.subject.tables["controls"]
         rows = frame[(frame["run"] == self.subject.run.id) & frame["metric"].str.startswith("exposure:")]
         if rows.empty:
             return Cell(item, "open", "Not measured: no canaries were planted.")
         row = rows.iloc[0].to_dict()
         copies = row["metric"].partition(":")[2]
-        told = f"Canaries planted {copies} times have an exposure of {figure_text(row['metric'], row['value'])} bits"
+        times = f"{copies} time{'' if copies == '1' else 's'}"
+        told = f"Canaries planted {times} have an exposure of {_bits(row, '')}"
         if not math.isnan(row["heldout_value"]):
-            told += f", those left out {figure_text(row['metric'], row['heldout_value'])}"
+            told += f"; those left out that would have been planted {times}, of {_bits(row, 'heldout_')}"
         return Cell(item, "measured", f"{told}.", self.at("controls", row["metric"]))
 
     def probes(self, item: str, about: str) -> Cell:
@@ -193,3 +195,10 @@ class Evidence:
         return (
             told if pd.isna(row["heldout_value"]) else f"{told}, and {percent(row['heldout_value'])} of held-out ones"
         )
+
+
+def _bits(row: Row, prefix: str) -> str:
+    """A mean exposure with its interval and the number of its canaries: few, so that neither may be missing."""
+    number = partial(figure_text, row["metric"])
+    ends = interval_text(row[f"{prefix}low"], row[f"{prefix}high"], number)
+    return f"{number(row[f'{prefix}value'])} bits ({ends}, n = {row[f'{prefix}n']:,})"
