@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import pandas as pd
@@ -56,6 +56,7 @@ def show(epsilon: float, models: Models) -> None:
         "patients that the model never saw (canaries never planted). The control of an AUC is that of the public "
         "model. A blind guess has an AUC of 0.5 and 1.4 bits of exposure. Bits per character compare models with "
         "different tokenizers; lower is more useful."
+        f"{canaries_sentence(metrics_of([one for run_ids in named.values() for one in run_ids]))}"
     )
     data_table(_table(figures, chosen), name="three-models")
 
@@ -83,7 +84,7 @@ def _about(name: str, models: Models) -> str:
 def _measures(figures: pd.DataFrame) -> list[tuple[str, str]]:
     """(metric, label) of what is drawn: names, membership by note and by patient, canaries, bits per character."""
     there = set(figures.loc[figures["arm"] == "run", "metric"])
-    exposure = max((one for one in there if one.startswith("exposure:")), key=_copies, default="")
+    exposure = _most_copies(there)
     names = (NAMES, "texts with a full name") if NAMES in there else (NAMED_PATIENTS, "patients by full name")
     wanted = [
         names,
@@ -93,6 +94,26 @@ def _measures(figures: pd.DataFrame) -> list[tuple[str, str]]:
         (BITS, "bits per character"),
     ]
     return [(metric, label) for metric, label in wanted if metric in there]
+
+
+def canaries_sentence(metrics: pd.DataFrame) -> str:
+    """Of how few canaries the exposure and its control are, after a blank; empty if it was not measured."""
+    exposure = _most_copies(metrics["metric"])
+    rows = metrics[metrics["metric"] == exposure]
+    planted, left = (rows.loc[rows["arm"] == arm, "n"].max() for arm in ("run", "heldout"))
+    if not exposure or math.isnan(planted):
+        return ""
+    control = "" if math.isnan(left) else f", their control of {left:.0f} left out that would have had as many copies"
+    return (
+        f" The bits are means of {planted:.0f} {'canary' if planted == 1 else 'canaries'} planted {_copies(exposure)} "
+        f"times{control}. If a model never read them, about one interval of so few in ten still lies wholly below "
+        "the 1.4 of a blind guess."
+    )
+
+
+def _most_copies(metrics: Iterable[str]) -> str:
+    """The exposure of the canaries with the most copies; empty without canaries."""
+    return max((one for one in metrics if one.startswith("exposure:")), key=_copies, default="")
 
 
 def _copies(metric: str) -> int:

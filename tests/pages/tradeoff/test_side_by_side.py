@@ -165,6 +165,17 @@ def test_a_control_has_its_interval_where_it_was_measured_with_one():
     assert "<br>control 0\u00a0%</td>" in table
 
 
+def test_it_is_said_of_how_few_canaries_the_bits_are():
+    rows = [("exposure:1", "run", 3), ("exposure:8", "run", 4), ("exposure:8", "heldout", 8), ("auc_loss", "run", 430)]
+    metrics = pd.DataFrame(rows, columns=["metric", "arm", "n"])
+    said = three_models.canaries_sentence(metrics)
+    assert said.startswith(
+        " The bits are means of 4 canaries planted 8 times, their control of 8 left out that would have had as many "
+        "copies. If a model never read them,"
+    )
+    assert three_models.canaries_sentence(metrics[3:]) == three_models.canaries_sentence(metrics[:0]) == ""
+
+
 def test_without_the_control_nothing_is_said_about_the_price_of_noise(data):
     app = visit("tradeoff", at="8")
     assert any("without noise was not run at this ε" in one.value for one in app.caption)
