@@ -10,7 +10,7 @@ several.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,9 +71,9 @@ def recommend(found: pd.DataFrame, limits: Limits) -> Recommendation:
     unit, epsilon = min(passing, key=lambda key: (UNITS.index(key[0]), key[1]))
     chosen = table[(table["unit"] == unit) & (table["epsilon"] == epsilon)]
     run_id = _best_run(runs[(runs["unit"] == unit) & (runs["epsilon"] == epsilon)], wanted)
-    smaller = [one for whom, one in passing if (unit, whom) == ("patient", "note") and one <= epsilon]
+    smaller = sorted(one for whom, one in passing if (unit, whom) == ("patient", "note") and one <= epsilon)
     alone = table.loc[table["unit"] == unit, "epsilon"].nunique() == 1
-    sentences = _sentences(chosen, run_id, min(smaller, default=None), alone=alone)
+    sentences = _sentences(chosen, run_id, smaller, alone=alone)
     return Recommendation(limits, epsilon, run_id, table, runs, tuple(sentences), unit)
 
 
@@ -185,14 +185,14 @@ def fails_by_smaller(row: Mapping[Any, Any]) -> bool:
     return "met" in row and not row["met"] and row["high"] <= row["limit"]
 
 
-def _sentences(chosen: pd.DataFrame, run_id: str | None, by_note: float | None, *, alone: bool) -> list[str]:
+def _sentences(chosen: pd.DataFrame, run_id: str | None, by_note: Sequence[float], *, alone: bool) -> list[str]:
     """What meets the limits, which attack measured it, and the run to take.
 
     Args:
         chosen: the rows of one ε.
         run_id: the run to take, if there is one.
-        by_note: a smaller or equal ε per note that also meets every limit, where the chosen one is per patient. A table
-            of every ε shows both, so the reader must learn why the smaller number was not chosen.
+        by_note: every smaller or equal ε per note that also meets every limit, where the chosen one is per patient. A
+            table of every ε shows them, so the reader must learn why no smaller number was chosen.
         alone: whether no other ε of this unit was measured, so that it is not the smallest of several.
     """
     told = "; ".join(_told(row) for row in chosen.itertuples())
@@ -205,13 +205,15 @@ def _sentences(chosen: pd.DataFrame, run_id: str | None, by_note: float | None, 
     elif alone:
         sentences = [f"The only ε per {unit} measured here, {setting_text(epsilon)}, meets your limits: {told}."]
     else:
-        among = f" per {unit}" if by_note is not None else ""
+        among = f" per {unit}" if by_note else ""
         named = setting_text(epsilon) if among else epsilon_name(unit, epsilon)
         sentences = [f"The smallest ε{among} that meets your limits here is {named}: {told}."]
-    if by_note is not None:  # named again, because `advise` puts sentences about the noise before this one
+    if by_note:  # named again, because `advise` puts sentences about the noise before this one
+        meets, protects = ("meets", "protects") if len(by_note) == 1 else ("meet", "protect")
         sentences.append(
             f"ε = {epsilon_name(unit, epsilon)} protects all notes of a patient together, so it is preferred to "
-            f"ε = {epsilon_name('note', by_note)}, which also meets your limits but protects only one note at a time."
+            f"ε = {_list({('note', one) for one in by_note})}, which also {meets} your limits but {protects} only one "
+            "note at a time."
         )
     sentences += attack_sentences(chosen)
     if run_id is None:

@@ -105,6 +105,10 @@ def test_an_epsilon_per_patient_comes_before_one_per_note():
     assert chosen.sentences[0].startswith("The only ε per patient measured here, 8, meets your limits: ")
     assert chosen.sentences[1].startswith("ε = 8 per patient protects all notes"), "after a sentence about the noise"
     assert "preferred to ε = 1 per note, which also meets your limits" in chosen.sentences[1], "the table shows both"
+    more = [found(*[(epsilon, *row[1:]) for row in useful]) for epsilon in (3.0, 0.5, 10.0)]
+    all_smaller = recommend(pd.concat([both, *more], ignore_index=True), Limits({"auc_strongest": 0.6}, 0.2))
+    named = "preferred to ε = 0.5 per note, 1 per note, 3 per note, which also meet your limits but protect only one"
+    assert named in all_smaller.sentences[1], "every one that the table shows as met; the larger needs no reason"
     weaker = found(*[(20.0, *row[1:]) for row in useful], unit="patient")
     of_two = recommend(pd.concat([both, weaker], ignore_index=True), Limits({"auc_strongest": 0.6}, 0.2))
     assert of_two.sentences[0].startswith("The smallest ε per patient that meets your limits here is 8: ")
