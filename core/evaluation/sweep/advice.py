@@ -75,7 +75,7 @@ def advise(
     if control is not None and AUC in limits.risks:
         sentences.append(_beside_the_public_model(control))
     plain = found.loc[found["epsilon"] == math.inf, "run_id"].unique()
-    sentences += overfitted(workspace.run(plain[0])) if len(plain) else []
+    sentences += overfitted(workspace.run(plain[0]), len(plain)) if len(plain) else []
     return replace(made, sentences=tuple(sentences))
 
 
@@ -123,16 +123,21 @@ def _how_to_audit(run: Run) -> str:
     )
 
 
-def overfitted(plain: Run) -> list[str]:
-    """A sentence that the run without privacy (100 % of the gain) is overfitted; none if its figures do not show it."""
+def overfitted(plain: Run, runs: int = 1) -> list[str]:
+    """A sentence that the run without privacy (100 % of the gain) is overfitted; none if its figures do not show it.
+
+    Of several such `runs` it names the one that has these figures: their mean, which other pages show, is another.
+    """
     rows = plain.metrics[plain.metrics["arm"] == "run"].set_index("metric")
     if not {"perplexity_member", "perplexity_heldout"} <= set(rows.index):
         return []
     own, heldout = rows.loc["perplexity_member"], rows.loc["perplexity_heldout"]
     if not own["high"] < heldout["low"]:
         return []
+    name = perplexity_name(plain.spec.model.kind)
+    whose = f"its {name}" if runs == 1 else f"the {name} of {plain.id}, one of {runs} seeds,"
     return [
-        f"100 % of the gain is the run without privacy. It is overfitted: its {perplexity_name(plain.spec.model.kind)} "
+        f"100 % of the gain is the run without privacy. It is overfitted: {whose} "
         f"is {perplexity_text(own['value'])} on its own notes and {perplexity_text(heldout['value'])} on held-out "
         "ones. Part of its gain is memorised text, so 100 % is a reference and not a goal."
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import cast
 
 import pandas as pd
 import pytest
@@ -15,6 +16,7 @@ from core.evaluation.sweep.advice import promised_to_patients
 from core.evaluation.sweep.limits import Limits
 from core.evaluation.sweep.recommendation import Recommendation
 from core.runs.ledger.totals import most_notes
+from core.runs.run import Run
 from core.runs.store import DEMO, Workspace
 
 WITH_CANARIES = "gpt2-3f543abb3a65"  # `classroom-audit`: 301 members and 400 random canaries, half of them planted
@@ -56,3 +58,14 @@ def test_a_limit_on_membership_has_the_public_model_beside_it(shipped: Workspace
         "0.48 (0.44 to 0.51) by the loss attack: without training, it does not distinguish the groups."
     )
     assert advice.advise(shipped, empty, Limits({"full_name_patients_excess": 0.1}, 0.25, ""), control).sentences == ()
+
+
+def test_of_several_runs_without_privacy_it_names_the_one_with_these_figures():
+    """The mean of three seeds is another number, and the page beside it shows the mean."""
+    rows = [("perplexity_member", 1.74, 1.70, 1.80), ("perplexity_heldout", 2.17, 2.10, 2.20)]
+    metrics = pd.DataFrame(rows, columns=["metric", "value", "low", "high"]).assign(arm="run")
+    spec = SimpleNamespace(model=SimpleNamespace(kind="gpt2"))
+    plain = cast(Run, SimpleNamespace(id="gpt2-a", spec=spec, metrics=metrics))
+    (one,), (several,) = advice.overfitted(plain), advice.overfitted(plain, 3)
+    assert "It is overfitted: its perplexity is 1.74 on its own notes and 2.17 on held-out ones." in one
+    assert "the perplexity of gpt2-a, one of 3 seeds, is 1.74 on its own notes and 2.17 on held-out ones." in several
