@@ -27,6 +27,10 @@ from pages.parts.session import owner, resources
 from pages.parts.train.link import with_secret_noise
 
 RECOMMENDED = "recommendation"  # session key of the compared runs and of this reader's limits
+NOTHING_MET = (
+    "What may help: more training notes, with which the same ε costs less usefulness; an ε between these; or a "
+    "limit that you can relax."
+)
 USES = ("not stated", "direct patient care", "clinical research", "medical education", "administration")
 
 
@@ -165,13 +169,16 @@ def show(sweep: Sweep) -> None:
 def _next_steps(found: Recommendation) -> None:
     """What to do with the recommendation, in the order in which it is done."""
     run = owner.workspace().run(found.run_id) if found.run_id else None
+    if found.epsilon is None:
+        st.markdown(NOTHING_MET)
     with st.container(horizontal=True):
         if run is not None and run.has_model and advice.untried(found):
             shell.link("membership", "Run a full audit", icon=":material/swords:", query={"left": run.id})
         again = None if run is None or run.spec.privacy.noise_source == "secret" else with_secret_noise(run.spec)
         if again is not None:
             shell.link("train", "Train it with secret noise", icon=":material/model_training:", query=again)
-        shell.link("report", "Add it to a report", icon=":material/description:")
+        added = "Put these limits in a report" if found.epsilon is None else "Add it to a report"
+        shell.link("report", added, icon=":material/description:")
         shell.link("ledger", "See what was released so far", icon=":material/receipt_long:")
 
 
@@ -204,7 +211,7 @@ def _wide(table: pd.DataFrame, spent: pd.DataFrame) -> pd.DataFrame:
             if attacked.empty or attacked["seeds"].min() == seeds
             else f"{attacked['seeds'].min()} of {seeds}"
         )
-        row = {"ε": epsilon_name(unit, epsilon), "seeds": of, "all met": bool(same["met"].all())}
+        row = {"ε": epsilon_name(unit, epsilon), "seeds": of, "all met": _all_met(same)}
         for one in same.to_dict("records"):
             value, low, high = (registry.measure_text(one["measure"], one[end]) for end in ("value", "low", "high"))
             row[registry.measure_name(one["measure"])] = f"{_mark(one)} {value} ({low} to {high})"
@@ -221,6 +228,12 @@ def _wide(table: pd.DataFrame, spent: pd.DataFrame) -> pd.DataFrame:
 def _mark(row: Mapping[Hashable, Any]) -> str:
     """✓ if a limit is met, ✗ if not, and ? where the figure meets it but a smaller ε does not."""
     return "✓" if row["met"] else "?" if fails_by_smaller(row) else "✗"
+
+
+def _all_met(rows: pd.DataFrame) -> str:
+    """The mark of a row of the table: the worst of its cells'."""
+    marks = {_mark(row) for row in rows.to_dict("records")}
+    return next(mark for mark in "✗?✓" if mark in marks)
 
 
 def _attack(row: Mapping[Hashable, Any]) -> str:

@@ -35,6 +35,8 @@ def test_a_cell_holds_the_figure_alone_and_the_attack_has_a_column():
     assert wide.loc["8 per note", ["attack", "seeds", "time"]].tolist() == ["rmia, of 10", "1 of 3", "1.5 min"]
     assert wide.loc["30 per note", "membership AUC"] == "? 0.53 (0.50 to 0.56)", "below 0.6, and yet not met"
     assert wide.loc["30 per note", ["attack", "seeds"]].tolist() == ["loss only", "3"]
+    assert wide["all met"].tolist() == ["✗", "?"], "a mark as in the cells: a check box looks as if it could be pressed"
+    assert _wide(FOUND.assign(met=True), SPENT)["all met"].tolist() == ["✓", "✓"]
 
 
 def test_the_caption_names_the_attacks_in_words_and_explains_the_question_mark():

@@ -154,7 +154,10 @@ def test_the_readers_limits_decide_and_are_told_with_their_worse_end(data, smoke
     app.slider(key="limit_auc_loss").set_value(0.5).run()
     assert said(app, "## None of these runs meets both")
     table = app.dataframe[0].value
-    assert set(table["ε"]) == {"8 per note", "∞ (no privacy)"} and not table["all met"].any()
+    assert set(table["ε"]) == {"8 per note", "∞ (no privacy)"} and set(table["all met"]) == {"✗"}
+    assert said(app, "What may help: more training notes")
+    links = {one.proto.label for one in app.get("page_link")}
+    assert "Put these limits in a report" in links and "Add it to a report" not in links
     assert table["time"].str.fullmatch(r"\d+\.\d min").all(), "what each training took"
     app.multiselect(key="risks").set_value([]).run()
     assert any("at least one risk" in info.value for info in app.info)
