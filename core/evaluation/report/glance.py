@@ -41,6 +41,7 @@ LEAK = "direct_patients"  # the leak that the verdict is about
 KNOWN_WORDS = "known_words"
 OF_A_KEY = "Its noise came from a secret key, which was destroyed after training."
 NOTHING_FOUND = "These attacks found nothing, but that protects nobody. "
+OF_PUBLIC_NOISE = "If its noise were secret,"  # begins what a guarantee says that is only shown
 OF_A_SEED = "Its noise came from a public seed, so anybody can generate it again and subtract it."
 ONE_TRAINING = "Exact accounting, μ and the trade-off curve are known for a single training only, so they are left out."
 CONTRADICTED = "An attack proves more than the guarantee allows, which chance alone seldom does: look for a bug."
@@ -120,8 +121,8 @@ class Subject:
         """A sentence that follows from the guarantee, with the condition on which it is true; unchanged if it holds."""
         if self.holds:
             return said
-        condition = "no attack contradicted its guarantee" if self.alarmed else "its noise were secret"
-        return f"If {condition}, {said[0].lower()}{said[1:]}"
+        condition = "If no attack contradicted its guarantee," if self.alarmed else OF_PUBLIC_NOISE
+        return f"{condition} {said[0].lower()}{said[1:]}"
 
 
 def alarmed(tables: Mapping[str, pd.DataFrame], run_id: str) -> bool:

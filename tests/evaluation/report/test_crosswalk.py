@@ -371,6 +371,14 @@ def test_canaries_are_told_with_their_number_and_those_that_are_their_control(ma
     assert "about one in ten intervals of so few" in render(made["dp"])
 
 
+def test_with_public_noise_the_fact_that_was_asked_for_comes_first():
+    about = cast(Subject, SimpleNamespace(holds=False, alarmed=False))
+    evidence = Evidence(about, {"unit": "note"}, {})
+    cell = evidence.guaranteed("x", "ε = 8 at δ = 10⁻⁵.", "label-epsilon")
+    assert cell.text == "ε = 8 at δ = 10⁻⁵. Shown, not promised: its noise came from a public seed."
+    assert cell.status == "open" and evidence.guaranteed("x", "If its noise were secret, y.", "").text[-2:] == "y."
+
+
 def test_the_public_base_model_has_no_patients(made):
     """It read no note, so no sentence of the first page or of a crosswalk may call any patient its own."""
     words = ("its patients", "of its notes", "patients apart")

@@ -15,11 +15,12 @@ from core.attacks.membership.decision import in_words
 from core.evaluation.probes.cards import CAUTION
 from core.evaluation.registry import figure_text
 from core.evaluation.report.commands import audit_command
-from core.evaluation.report.glance import CONTRADICTED, LEAK, Subject
+from core.evaluation.report.glance import CONTRADICTED, LEAK, OF_PUBLIC_NOISE, Subject
 from core.evaluation.wording import count_text, interval_text, percent, percent_up
 
 Status = Literal["measured", "guaranteed", "recorded", "argued", "open"]
 Row = Mapping[Hashable, Any]
+SHOWN = "Shown, not promised: its noise came from a public seed."
 
 
 @dataclass(frozen=True)
@@ -80,14 +81,18 @@ class Evidence:
         )
 
     def guaranteed(self, item: str, text: str, link: str) -> Cell:
-        """A cell that the guarantee answers; open without one, if an attack contradicts it, or with a public seed."""
+        """A cell that the guarantee answers; open without one, if an attack contradicts it, or with a public seed.
+
+        With a public seed `text` still comes first, since it is what the question asks about.
+        """
         if self.subject.holds:
             return Cell(item, "guaranteed", text, link)
         if self.label["unit"] is None:
             return Cell(item, "open", "No differential privacy: nothing is guaranteed.", "label")
         if self.subject.alarmed:
             return Cell(item, "open", CONTRADICTED, "fact-audit")
-        return Cell(item, "open", "Its ε is shown, not promised: the noise came from a public seed.", "label")
+        said = text if text.startswith(OF_PUBLIC_NOISE) else f"{text} {SHOWN}"
+        return Cell(item, "open", said, "label")
 
     def extraction(self, item: str) -> Cell:
         """Identifiers of training patients that the model wrote when prompted."""
