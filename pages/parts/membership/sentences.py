@@ -116,6 +116,25 @@ def surest_sentence(found: pd.DataFrame) -> str:
     return f"{start} (highest AUC: {highest['attack']}{on}, {highest['value']:.3f})."
 
 
+def strongest_sentence(found: pd.DataFrame, name: str, level: str) -> str:
+    """The surest of all attacks on one model, which the attack in the picture need not be; empty if only one was run.
+
+    Args:
+        found: Rows of AUC at this level: attack, value, low, high.
+        name: The model's name.
+        level: What is evaluated, a key of WORDS.
+    """
+    if len(found) < 2:
+        return ""
+    judged = [Interval(*map(float, ends)) for ends in found[["value", "low", "high"]].to_numpy()]
+    place, chosen = most_certain(judged, least=0.0, most=1.0)
+    attack, ends = found["attack"].iloc[place], interval_text(chosen.low, chosen.high, lambda x: f"{x:.3f}")
+    return (
+        f"Of all {len(found)} attacks on “{name}”, the strongest by {WORDS[level][0]} is “{attack}”: AUC "
+        f"{chosen.value:.3f} ({ends}, corrected for choosing among {len(found)}; 0.5 is random guessing)."
+    )
+
+
 def leakage_sentence(found: Caught, level: str) -> str:
     """The privacy leakage (Jagannatha 2021), and how many of those accused are members."""
     tpr, fpr = found.members / found.of_members, found.others / found.of_others

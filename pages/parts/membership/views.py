@@ -36,6 +36,7 @@ from pages.parts.membership.sentences import (
     population_sentence,
     roc_sentence,
     sides,
+    strongest_sentence,
     surest_sentence,
 )
 
@@ -93,6 +94,7 @@ def roc_view(choice: Choice) -> None:
         return
     same = {of: table for (_, of, by), table in curves.items() if by == attack}
     guess.show_answer(answer, roc_sentence(same, attack, choice.level))
+    _strongest(choice)
     log = (
         choice.knobs.segmented_control("Axes", ["linear", "log"], default="linear", required=True, key="axes") == "log"
     )
@@ -122,6 +124,21 @@ def roc_view(choice: Choice) -> None:
     )
     data_table(rates, name="membership-at-rates", label=CAUGHT)
     how("roc")
+
+
+def _strongest(choice: Choice) -> None:
+    """The strongest attack on each model, chosen or not: the picture opens with a weak one, the loss."""
+    for name, run in choice.runs.items():
+        found = _aucs(choice, run, sorted(data.attacks(run)))
+        if told := strongest_sentence(found[found["value"].notna()], name, choice.level):
+            st.markdown(told)
+
+
+def _aucs(choice: Choice, run: Run, attacks: Sequence[str]) -> pd.DataFrame:
+    """The AUC of these attacks on a run at the chosen level and length of notes."""
+    table = data.figures(run, attacks)
+    keep = (table["metric"] == "auc") & (table["level"] == choice.level) & (table["length"] == choice.length)
+    return table[keep & (table["rule"] == "") & table["attack"].isin(attacks)]
 
 
 def at_rates(choice: Choice) -> pd.DataFrame:
@@ -210,10 +227,8 @@ def attacks_view(choice: Choice) -> None:
     """AUC of every attack on the chosen runs."""
     tables = {}
     for name, run in choice.runs.items():
-        table = data.figures(run, choice.attacks)
-        keep = (table["metric"] == "auc") & (table["level"] == choice.level) & (table["length"] == choice.length)
-        keep &= (table["rule"] == "") & table["attack"].isin(choice.attacks)
-        tables[name] = table[keep].assign(access=table.loc[keep, "attack"].map(data.access))
+        table = _aucs(choice, run, choice.attacks)
+        tables[name] = table.assign(access=table["attack"].map(data.access))
     found = pd.concat([table.assign(run=name) for name, table in tables.items()], ignore_index=True)
     if found.empty:
         st.info(TOO_FEW, icon=":material/group_off:")

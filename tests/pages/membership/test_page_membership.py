@@ -204,6 +204,21 @@ def test_the_surest_attack_is_told_from_the_one_with_the_highest_value():
     assert sentences.surest_sentence(found.assign(low=math.nan, high=math.nan)).startswith("Highest here: lira")
 
 
+def test_the_strongest_of_all_attacks_is_named_beside_the_one_in_the_picture(audited, monkeypatch, smoke_specs):
+    """The loss opens the picture. An attack that is not chosen there may be stronger; a single one has no rival."""
+    monkeypatch.setenv("PHILAB_DATA", str(audited))
+    app = opened(left=smoke_specs["plain"].run_id, right=smoke_specs["dp"].run_id)
+    assert app.multiselect(key="attacks-ROC").value == ["loss"]
+    assert said(app).count("Of all 3 attacks on “no privacy”, the strongest by note is “") == 1
+    assert said(app).count("the strongest by") == 1, "the private run had the loss attack alone"
+    rows = [("loss", 0.51, 0.49, 0.53), ("rmia", 0.6, 0.56, 0.64), ("few", 0.7, 0.4, 0.9)]
+    found = pd.DataFrame(rows, columns=["attack", "value", "low", "high"])
+    told = sentences.strongest_sentence(found, "a", "patient").replace("\u00a0", " ")
+    assert told.startswith("Of all 3 attacks on “a”, the strongest by patient is “rmia”: AUC 0.600 (95 % interval 0.55")
+    assert told.endswith(", corrected for choosing among 3; 0.5 is random guessing).")
+    assert sentences.strongest_sentence(found.head(1), "a", "patient") == ""
+
+
 def test_few_accused_are_counted_and_no_leakage_has_no_sign():
     """5 of 10 and 5 of 10 caught differ by 0; 1 − 0 = 1; 45 of 90 accused are half."""
     none = sentences.leakage_sentence(Caught(5, 10, 5, 10), "patient").replace("\u00a0", " ")
