@@ -7,10 +7,9 @@ from core.attacks.prompts import PROMPTS
 from core.evaluation import comparison
 from core.runs.run import Run
 from pages.parts.common import phi_text, shell
-from pages.parts.home import pictures
+from pages.parts.home import best, pictures
 from pages.parts.pickers import run_picker
 from pages.parts.playground import leak_counts, prompt_session, side_by_side, why
-from pages.parts.session import owner, resources
 
 CHIPS = [prompt.text for prompt in PROMPTS[:5]]
 SAMPLES = 8  # per column, each with its own seed
@@ -86,23 +85,6 @@ def three_pictures(pair: list[Run]) -> None:
     third.html(pictures.named("3. Trained with differential privacy", private, "pic-private", sentence))
 
 
-def best_measured() -> str:
-    """The most useful private model that was measured here, in a sentence; empty if there is none."""
-    runs = [run for run in owner.workspace().runs() if not run.spec.corpus.imported]
-    return _best_measured(str(owner.workspace().root), tuple(run.id for run in runs))
-
-
-@resources.cached_data(max_entries=20, show_spinner=False)
-def _best_measured(root: str, run_ids: tuple[str, ...]) -> str:
-    from core.evaluation.sweep.best import best_private
-    from core.evaluation.sweep.sweeps import sweeps_of
-    from core.runs import queries
-
-    workspace = owner.workspace()
-    found = best_private(sweeps_of([workspace.run(one) for one in run_ids]), queries.metrics(workspace))
-    return "" if found is None else found.sentence()
-
-
 def sections() -> None:
     """Links for teachers, decision makers and analysts."""
     for column, (title, sentence, links) in zip(st.columns(3, gap="large"), SECTIONS, strict=True):
@@ -120,7 +102,7 @@ pair = pair_of(run_picker.promptable())
 if pair:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         prompt_session.chips(
-            "See a leak now: pick a prompt. A model trained without privacy and one trained with it continue it",
+            "See a leak now: pick a prompt. Two models continue it, one trained without privacy and one with.",
             CHIPS,
             key="home_chips",
         )
@@ -136,8 +118,8 @@ else:
 three_pictures(pair)
 if differences := comparison.differences(pair):
     st.caption(f"{differences} {comparison.LOOK}")
-if best := best_measured():
-    st.markdown(f":material/trending_up: {best}")
+if useful := best.best_measured():
+    st.markdown(f":material/trending_up: {useful}")
 sections()
 if pair:
     why.open_asked(prompt_session.samples(), pair)

@@ -19,6 +19,7 @@ from core.spec.model_names import MODEL_NAMES
 
 LARGEST = 10.0  # ε beyond which a promise says little
 NAMES = "full_name_patients"
+LOSS_AUC = "auc_loss"
 _HAS_READ = {CLINICAL: ", which has read public clinical text", ABSTRACTS: ", which has read abstracts and leaflets"}
 
 
@@ -49,13 +50,18 @@ class Written:
 
 @dataclass(frozen=True)
 class Best:
-    """A measured (size, ε): the sweep, its training notes, ε, the share of the gain kept over seeds, and the names."""
+    """A measured (size, ε): the sweep, its training notes, ε, the share of the gain kept over seeds, and the names.
+
+    `run_ids` are its runs; `loss` is the mean AUC of the loss attack on them, None if one was not measured.
+    """
 
     sweep: Sweep
     notes: int
     epsilon: float
     gain: Interval
     names: Written
+    run_ids: tuple[str, ...]
+    loss: Interval | None
 
     @property
     def base(self) -> str:
@@ -72,6 +78,24 @@ class Best:
             f"{setting_text(self.epsilon)} per {self.sweep.privacy.unit}: it keeps {percent(self.gain.value)} of what "
             f"training without privacy gains over {self.base}{limits}, and {self.names.sentence()}."
         )
+
+    def attacked(self, others: int) -> str:
+        """Which membership attacks its choice does not rest on, in a sentence: names are only one kind of leak.
+
+        Args:
+            others: how many membership attacks were run on it, the loss attack not counted.
+        """
+        measured = ""
+        if self.loss is not None:
+            ends = interval_text(self.loss.low, self.loss.high, "{:.2f}".format)
+            measured = f" (AUC on notes {self.loss.value:.2f}, {ends}; 0.5 is random guessing)"
+        if not others:
+            return (
+                f"Of the membership attacks, only the loss attack was run on it{measured}; a full audit may find a "
+                "stronger one."
+            )
+        more = "1 other membership attack was" if others == 1 else f"{others} other membership attacks were"
+        return f"The choice looks at names alone. The loss attack was run on it{measured}, and {more}: see Membership."
 
 
 def best_private(sweeps: Iterable[Sweep], metrics: pd.DataFrame, largest: float = LARGEST) -> Best | None:
@@ -91,10 +115,27 @@ def best_private(sweeps: Iterable[Sweep], metrics: pd.DataFrame, largest: float 
         own = metrics[metrics["run_id"].isin(sweep.run_ids)]
         for epsilon in sorted(set(own["epsilon"].dropna())):
             gain = gain_kept(own, float(epsilon)) if 0 < epsilon <= largest else None
-            names = _written(own[(own["metric"] == NAMES) & (own["epsilon"] == epsilon)]) if gain is not None else None
+            here = own[own["epsilon"] == epsilon]
+            names = _written(here[here["metric"] == NAMES]) if gain is not None else None
             if gain is not None and names is not None and names.verdict != "exceeds its control":
-                found.append(Best(sweep, sweep.corpus.training_notes, float(epsilon), gain, names))
+                found.append(
+                    Best(
+                        sweep,
+                        sweep.corpus.training_notes,
+                        float(epsilon),
+                        gain,
+                        names,
+                        run_ids=tuple(sorted(set(here["run_id"]))),
+                        loss=_mean(here[(here["metric"] == LOSS_AUC) & (here["arm"] == "run")]),
+                    )
+                )
     return max(found, key=lambda one: one.gain.value, default=None)
+
+
+def _mean(rows: pd.DataFrame) -> Interval | None:
+    """A figure's mean over the seeds of one ε; None without a row."""
+    curve = points(rows)
+    return None if curve.empty else Interval(*map(float, curve.iloc[0][["value", "low", "high"]]))
 
 
 def _written(names: pd.DataFrame) -> Written | None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.runs.store import Workspace
-from pages.parts.home import pictures
+from pages.parts.home import best, pictures
 
 ROOT = Path(__file__).resolve().parents[3]
 WAIT = 90
@@ -52,6 +53,24 @@ def test_the_caption_that_speaks_of_two_trainings_comes_after_they_were_introduc
     (differ,) = [place for place, one in enumerate(told) if "The two trainings differ" in one]
     (introduced,) = [place for place, one in enumerate(told) if "3. Trained with differential privacy" in one]
     assert introduced < differ
+
+
+def test_the_most_useful_model_is_named_with_what_was_not_tried_on_it(leaky_workspace, monkeypatch):
+    """Names alone say little about membership, and a public seed makes its ε no promise."""
+    monkeypatch.setenv("PHILAB_DATA", str(leaky_workspace))
+    workspace = Workspace(leaky_workspace, shared=())
+    monkeypatch.setattr(best.owner, "workspace", lambda: workspace)
+    private, plain = (next(run for run in workspace.runs() if run.spec.privacy.private == flag) for flag in (1, 0))
+    tried = {private.id: {"loss": [], "zlib": []}, plain.id: {"loss": []}}
+    monkeypatch.setattr(workspace, "audit", lambda run_id: SimpleNamespace(files=lambda table: tried[run_id]))
+    said = {"sentence": lambda: "Useful.", "attacked": "{} others.".format}
+    monkeypatch.setattr(best, "_best", lambda root, run_ids: SimpleNamespace(run_ids=(private.id,), **said))
+    public = "Its noise has a public seed. Reproducible: ε is shown, not promised."
+    assert best.best_measured() == f"Useful. 1 others. {public}", "every run had the loss attack"
+    monkeypatch.setattr(best, "_best", lambda root, run_ids: SimpleNamespace(run_ids=(plain.id,), **said))
+    assert best.best_measured() == "Useful. 0 others."
+    monkeypatch.setattr(best, "_best", lambda root, run_ids: None)
+    assert best.best_measured() == ""
 
 
 @pytest.mark.parametrize("run", [object(), None])
