@@ -19,7 +19,7 @@ from core.spec.model_names import MODEL_NAMES
 
 LARGEST = 10.0  # ε beyond which a promise says little
 NAMES = "full_name_patients"
-LOSS_AUC = "auc_loss"
+LOSS_AUCS = {"patients": "auc_loss_patients", "notes": "auc_loss"}  # older runs lack the first, which reveals more
 _HAS_READ = {CLINICAL: ", which has read public clinical text", ABSTRACTS: ", which has read abstracts and leaflets"}
 
 
@@ -52,7 +52,8 @@ class Written:
 class Best:
     """A measured (size, ε): the sweep, its training notes, ε, the share of the gain kept over seeds, and the names.
 
-    `run_ids` are its runs; `loss` is the mean AUC of the loss attack on them, None if one was not measured.
+    `run_ids` are its runs; `loss` is the mean AUC of the loss attack on them, with what it tells apart (patients or
+    notes), None if it was not measured.
     """
 
     sweep: Sweep
@@ -61,7 +62,7 @@ class Best:
     gain: Interval
     names: Written
     run_ids: tuple[str, ...]
-    loss: Interval | None
+    loss: tuple[str, Interval] | None
 
     @property
     def base(self) -> str:
@@ -87,8 +88,9 @@ class Best:
         """
         measured = ""
         if self.loss is not None:
-            ends = interval_text(self.loss.low, self.loss.high, "{:.2f}".format)
-            measured = f" (AUC on notes {self.loss.value:.2f}, {ends}; 0.5 is random guessing)"
+            things, auc = self.loss
+            ends = interval_text(auc.low, auc.high, "{:.2f}".format)
+            measured = f" (AUC on {things} {auc.value:.2f}, {ends}; 0.5 is random guessing)"
         if not others:
             return (
                 f"Of the membership attacks, only the loss attack was run on it{measured}; a full audit may find a "
@@ -126,16 +128,19 @@ def best_private(sweeps: Iterable[Sweep], metrics: pd.DataFrame, largest: float 
                         gain,
                         names,
                         run_ids=tuple(sorted(set(here["run_id"]))),
-                        loss=_mean(here[(here["metric"] == LOSS_AUC) & (here["arm"] == "run")]),
+                        loss=_loss(here[here["arm"] == "run"]),
                     )
                 )
     return max(found, key=lambda one: one.gain.value, default=None)
 
 
-def _mean(rows: pd.DataFrame) -> Interval | None:
-    """A figure's mean over the seeds of one ε; None without a row."""
-    curve = points(rows)
-    return None if curve.empty else Interval(*map(float, curve.iloc[0][["value", "low", "high"]]))
+def _loss(rows: pd.DataFrame) -> tuple[str, Interval] | None:
+    """The mean AUC of the loss attack over the seeds of one ε, by patient if that was measured, else by note."""
+    for things, metric in LOSS_AUCS.items():
+        curve = points(rows[rows["metric"] == metric])
+        if len(curve):
+            return things, Interval(*map(float, curve.iloc[0][["value", "low", "high"]]))
+    return None
 
 
 def _written(names: pd.DataFrame) -> Written | None:

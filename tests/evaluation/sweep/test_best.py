@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from core.evaluation.stats.intervals import proportion_interval
-from core.evaluation.sweep.best import LOSS_AUC, NAMES, best_private
+from core.evaluation.sweep.best import LOSS_AUCS, NAMES, best_private
 from core.evaluation.sweep.sweeps import sweeps_of
 from core.runs.events import Status
 from core.runs.run import Run
@@ -30,7 +30,8 @@ def measured(written: dict[float, tuple], *, kept: dict[float, float], seeds: in
             spec = RunSpec(privacy=privacy, training=TrainingSpec(seed=seed))
             runs.append(Run(Path("runs") / spec.run_id, spec, Status(state="done"), shipped=False))
             settings = (runs[-1].id, "gpt2", "tiny", "clinical", "c", epsilon, seed)
-            rows.append((*settings, LOSS_AUC, "run", 0.52, 0.48, 0.55, 400))
+            rows.append((*settings, LOSS_AUCS["patients"], "run", 0.52, 0.48, 0.55, 400))
+            rows.append((*settings, LOSS_AUCS["notes"], "run", 0.5, 0.49, 0.52, 400))
             for arm, value in (("run", kept.get(epsilon, PERPLEXITY["plain"])), ("base", PERPLEXITY["base"])):
                 rows.append((*settings, "perplexity_heldout", arm, value, value, value, 129))
             members, of_members, heldout, of_heldout = written.get(epsilon, (120, 301, 0, 129))
@@ -79,11 +80,13 @@ def test_a_model_that_leaks_or_has_no_interval_is_passed_over():
 
 def test_what_was_tried_beyond_names_is_said():
     found = best_private(*measured({8.0: (0, 301, 0, 129)}, kept={8.0: 20.0}))
-    loss = "(AUC on notes 0.52, 95\u00a0% interval 0.48 to 0.55; 0.5 is random guessing)"
+    loss = "(AUC on patients 0.52, 95\u00a0% interval 0.48 to 0.55; 0.5 is random guessing)"
     assert found.attacked(0) == (
         f"Of the membership attacks, only the loss attack was run on it {loss}; a full audit may find a stronger one."
     )
     assert found.attacked(1).endswith(f"was run on it {loss}, and 1 other membership attack was: see Membership.")
     assert len(found.run_ids) == 1 and found.run_ids[0] in found.sweep.run_ids
-    plain, metrics = measured({8.0: (0, 301, 0, 129)}, kept={8.0: 20.0})
-    assert "AUC" not in best_private(plain, metrics[metrics["metric"] != LOSS_AUC]).attacked(9)
+    sweeps, metrics = measured({8.0: (0, 301, 0, 129)}, kept={8.0: 20.0})
+    older = metrics[metrics["metric"] != LOSS_AUCS["patients"]]
+    assert "(AUC on notes 0.50, 95\u00a0% interval 0.49 to 0.52; 0.5 is" in best_private(sweeps, older).attacked(0)
+    assert "AUC" not in best_private(sweeps, older[older["metric"] != LOSS_AUCS["notes"]]).attacked(9)
