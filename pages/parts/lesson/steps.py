@@ -43,7 +43,7 @@ SHARES = (
     ("more than half", 1.0),
 )
 PAIRS = (("about 50, a coin toss", 55), ("56 to 70", 70), ("71 to 85", 85), ("86 to 95", 95), ("more than 95", 100))
-COINCIDENCE = ("clearly fewer", "about as many", "clearly more")
+COINCIDENCE = ("clearly lower", "about the same", "clearly higher")
 NO_EPSILON = "none of these"
 
 
@@ -146,8 +146,8 @@ def _coincidence(figures: Figures) -> Step:
     return Step(
         title="Which values are leaks, and which are coincidences?",
         question=f"The same texts contain the {label} of {wording.percent(read.value)} of the training patients. "
-        f"{held_out_text(figures.counted(NAMES, 'heldout'))} held out: the model never saw their notes. Do the texts "
-        f"contain the {label} for clearly fewer of them, in proportion, for about as many, or for clearly more?",
+        f"{held_out_text(figures.counted(NAMES, 'heldout'))} held out: the model never saw their notes. Is that "
+        "share lower among them, about the same, or higher?",
         answers=COINCIDENCE,
         right=right,
         looks=(
@@ -158,8 +158,10 @@ def _coincidence(figures: Figures) -> Step:
                 "Compare the old score with the one that subtracts the controls.",
             ),
         ),
-        reveal=f"{label.capitalize()}: **{wording.percent(read.value)}** of the training patients, "
-        f"**{wording.percent(control.value)}** of the held-out patients. Full name: {wording.percent(names.value)} "
+        reveal=f"{label.capitalize()}: **{wording.percent(read.value)}** of the training patients "
+        f"({interval_text(read)}), "
+        f"**{wording.percent(control.value)}** of the held-out patients ({interval_text(control)}). "
+        f"Full name: {wording.percent(names.value)} "
         f"against {wording.percent(held.value)}.",
         point="Only what exceeds its control is evidence of a leak.",
         why="Some values are shared by many people or are easy to hit by chance: a model that writes many dates hits "

@@ -53,6 +53,12 @@ def test_the_recipe_in_step_3_is_that_of_the_epsilon_it_answers_with(served, mon
     assert f"batch {best.spec.training.batch_size}, every gradient clipped" in steps(leaky)[2].why
 
 
+def test_step_2_asks_about_a_share_and_answers_with_intervals(served):
+    step = steps(figures())[1]
+    assert step.question.endswith("Is that share lower among them, about the same, or higher?")
+    assert step.reveal.count("95\u00a0% interval") == 2 and step.right in step.answers
+
+
 def test_every_answer_comes_with_what_it_answers_and_pairs_with_a_coin_toss(served):
     *first, decision = steps(figures())
     assert all(step.asked for step in first) and decision.right is None
