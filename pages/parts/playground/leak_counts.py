@@ -53,7 +53,8 @@ def counts(answers: Sequence[Answer], run: Run) -> None:
         titles = {
             "leaks": "samples in which the model wrote an identifier of a patient it was trained on",
             "share": "share of the samples, with its 95\u00a0% interval",
-            "controls": f"the same share for patients it never saw, scaled to {members:,} patients",
+            "controls": "the same share by chance. Held-out patients: what is hit by chance in this hospital, scaled "
+            f"to {members:,} patients. Public model: what was written before training on any of these notes",
         }
         head = "".join(f'<th><abbr title="{title}">{short}</abbr></th>' for short, title in titles.items())
         body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
