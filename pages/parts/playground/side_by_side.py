@@ -241,11 +241,21 @@ def _badge(answer: Answer) -> str:
     if not leaks:
         return f":gray-badge[no leak in {'this text' if samples == 1 else f'these {samples} texts'}]"
     patients_named = len(answer.leaked)
+    several = f" ({_with_several(answer)})" if patients_named > leaks > 1 else ""
     many = f"{leaks} of {samples} texts leak" if samples > 1 else "leaks"
-    return f":red-badge[:material/warning: {many}: {patients_named} patient{'s' * (patients_named > 1)}]"
+    return f":red-badge[:material/warning: {many}: {patients_named} patient{'s' * (patients_named > 1)}{several}]"
+
+
+def _with_several(answer: Answer) -> str:
+    """In how many texts the leaks fit several patients: without it, more patients than texts look like a mistake."""
+    patients = [
+        {patient for span in spans if span.kind == "leak" for patient in span.patient_ids} for spans in answer.spans
+    ]
+    count = sum(len(of_text) > 1 for of_text in patients)
+    return "1 text fits several" if count == 1 else f"{count} texts fit several"
 
 
 def _seeds_text(seeds: Sequence[int]) -> str:
     if seeds[-1] - seeds[0] != len(seeds) - 1:  # those of the audit are spread over 63 bits
-        return "written again live"
+        return "the audit’s seeds, written again live"
     return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"

@@ -165,7 +165,17 @@ def test_nothing_is_called_no_leak_where_no_identifier_is_known(workspace):
     assert "no leak in" in side_by_side._badge(Answer(run.id, (0,), ("Ann Lee",), ((),)))
     two = Answer(run.id, (1, 2**40), ("Ann Lee", "Bea"), ((), ()))
     assert "no leak in these 2 texts" in side_by_side._badge(two)
-    assert side_by_side._seeds_text(two.seeds) == "written again live", "the audit's seeds are spread"
+    assert side_by_side._seeds_text(two.seeds) == "the audit’s seeds, written again live", (
+        "the audit's seeds are spread"
+    )
+    leak = SimpleNamespace(kind="leak", patient_ids=("P1", "P2"))
+    one = SimpleNamespace(kind="leak", patient_ids=("P3",))
+    assert "2 of 2 texts leak: 3 patients (1 text fits several)" in side_by_side._badge(
+        Answer(run.id, (0, 1), ("a", "b"), ((leak,), (one,)))
+    )
+    assert "leak: 2 patients]" in side_by_side._badge(
+        Answer(run.id, (0, 1), ("a", "b"), ((one,), (SimpleNamespace(kind="leak", patient_ids=("P4",)),)))
+    )
     half = SimpleNamespace(texts=["Ann L"])
     assert side_by_side._repeated(half, two).endswith(":small[recorded in the audit; writing it again: 50\u00a0%]")
     (sample,) = (own for _, own in side_by_side.Try("Re:", (answer,)).samples())
