@@ -87,6 +87,7 @@ def best_attack_sentence(best: BestAttack, unit: Unit) -> str:
     return (
         f"Out of {of:,} guesses whether a {unit} was in the data, with “in” and “out” equally likely, "
         f"{in_words(best.attack)} got {right:,} right ({limits}; {of // 2:,} by tossing a coin; evaluated on "
-        f"{best.judged:,} {unit}s). "
+        f"{best.judged:,} {unit}s). Each guess is about one {unit}, by the attack's own threshold; "
+        "pairs, which the AUC counts, are another measure. "
         f"{chosen if best.attempts > 1 else 'It is the only membership attack that was run.'}"
     )

@@ -93,6 +93,7 @@ def test_the_sentence_says_what_it_was_chosen_from():
         "the best of 4 attempts (2 membership attacks, 3 training runs, not all on each); the interval is corrected"
         in told
     )
+    assert "Each guess is about one note, by the attack's own threshold; pairs, which the AUC counts, are" in told
     alone = best_attack_sentence(BestAttack("loss", 0.9999, 0.999, 1.0, 9, 1, 1, 1), "patient")
     assert "Of 100 guesses" not in alone and "9,999 right" in alone, "not all of them by rounding"
     assert alone.endswith("It is the only membership attack that was run.")
