@@ -35,7 +35,7 @@ def named(title: str, run: Run | None, style: str, sentence: str) -> str:
         return _picture(f'<span class="pic-unknown">{drawn}</span>', title, f"{sentence}{unknown}")
     share, low, high = figures["run"]
     control = f"; {_never_saw(*figures['heldout'])}" if "heldout" in figures else ""
-    found = f"In the audit, it wrote the full names of <b>{share_html(share)}</b> of its patients "
+    found = f"In the audit of this one run, it wrote the full names of <b>{share_html(share)}</b> of its patients "
     found += f"({html.escape(interval_text(low, high))}{control})."
     return _picture(_people(_of_100(share), style), title, f"{sentence} {found}")
 

@@ -90,6 +90,7 @@ def test_a_share_stands_with_its_interval_and_so_does_its_control(monkeypatch):
     figures = {"run": (0.29, 0.26, 0.31), "heldout": (0.0, 0.0, 0.0074)}
     monkeypatch.setattr(pictures, "metric", lambda run, name: figures)
     drawn = pictures.named("Title", object(), "pic-open", "A sentence.").replace("\u00a0", " ")
+    assert "In the audit of this one run, it wrote" in drawn, "other pages have means of several runs"
     assert "(95 % interval 26 % to 31 %; patients it never saw: 0 %, 0 % to 0.74 %)" in drawn
 
 
