@@ -96,6 +96,8 @@ def duration_sentence(spec: RunSpec) -> str:
     stages = expected_stages(spec, resources.every_workspace())
     whole_time, training = duration_text(whole(stages)), duration_text(of_training(stages))
     told = f"Takes about {whole_time} on this machine: about {training} of training, then the audit."
+    if whole_time == training:  # rounded: the audit is not what is left
+        told = f"Takes about {whole_time} on this machine, nearly all of it training; then the audit."
     waits = spec.secret_noise or spec.corpus.imported is not None  # `core.jobs.trained` says why
     return told if waits else f"{told} The model can be tried as soon as training is over."
 
@@ -185,9 +187,9 @@ def _group_line(coming: Preview, privacy: PrivacySpec, most_notes: int, *, secre
     limit = f"only ε = {promised_text(whole)}" if math.isfinite(whole) else "nothing"
     empty = ", which protects nobody" if PROMISES_NOTHING < whole < math.inf else ""
     st.caption(
-        f"The patient with the most training notes has {most_notes}. For all of these together, this run "
-        f"{guarantees} {limit} at the same δ{empty}{supposed}. To protect whole patients, choose “all of a patient's "
-        "notes”."
+        f"The patient with the most training notes has {most_notes}. For all of these together, this run with these "
+        f"settings {guarantees} {limit} at the same δ{empty}{supposed}. To protect whole patients, choose “all of a "
+        "patient's notes”."
     )
 
 

@@ -89,6 +89,20 @@ def test_a_refusal_names_the_time_that_the_page_shows(name, slow, data, monkeypa
     assert shown == duration_text(slow * seconds)
 
 
+def test_a_time_that_rounds_to_that_of_training_is_not_said_twice(monkeypatch):
+    """120 s of which 115 s are training are both “2 min”: as if the audit took no time."""
+    times = {"whole": 120.0, "of_training": 115.0}
+    monkeypatch.setattr("core.jobs.times.expected.expected_stages", lambda spec, workspace: {})
+    for name in times:
+        monkeypatch.setattr(f"core.jobs.times.costs.{name}", lambda stages, name=name: times[name])
+    said = duration_sentence(SPECS[next(iter(SPECS))])
+    assert said.startswith("Takes about 2 min on this machine, nearly all of it training; then the audit.")
+    times["of_training"] = 60.0
+    assert "Takes about 2 min on this machine: about 60 s of training, then" in duration_sentence(
+        next(iter(SPECS.values()))
+    )
+
+
 def test_times_in_words():
     times = [2, 44, 89, 91, 5_300, 5_500, 72 * 3_600]
     assert [duration_text(one) for one in times] == ["5 s", "45 s", "90 s", "2 min", "88 min", "1.5 h", "3 days"]
