@@ -82,7 +82,9 @@ def test_all_cards_at_once(data, smoke_specs):
     for card in made:
         assert card.conclusion in said(app) and card.answer in said(app) and card.controls in said(app)
     assert len(app.get("plotly_chart")) == len(app.get("download_button")) == len(made)
-    assert any("one chance in six" in caption.value for caption in app.caption)
+    assert any(
+        "2.5\u00a0% of cases" in caption.value and "one chance in six" in caption.value for caption in app.caption
+    )
 
 
 def test_a_picture_shows_what_the_table_says(data, smoke_specs):
