@@ -241,7 +241,7 @@ def _references(figure: go.Figure, points: pd.DataFrame, metric: str, drawn: Dra
     """Horizontal lines at what training without privacy reaches, and at what held-out notes themselves reach."""
     plain = _of(points, metric, "run")
     levels = (
-        (plain[plain["epsilon"].map(math.isinf)], "without privacy (∞)", chart_style.UTILITY, "dashdot"),
+        (plain[plain["epsilon"].map(math.isinf)], "without privacy (∞)", chart_style.UTILITY, "dash"),
         (_of(points, metric, "heldout"), drawn.figure.control_label, chart_style.CONTROL, "solid"),
     )
     for rows, name, colour, dash in levels:
@@ -261,7 +261,7 @@ def _each_seed(figure: go.Figure, axis: EpsilonAxis, rows: pd.DataFrame, *, row:
         x=several["epsilon"].map(axis.place) - DODGE,
         y=several["value"],
         mode="markers",
-        name="single seeds",
+        name="single seeds (small circles)",
         showlegend=row == 1,
         customdata=several[["seed"]],
         hovertemplate="seed %{customdata[0]}: %{y:.3g}<extra></extra>",

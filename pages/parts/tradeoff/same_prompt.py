@@ -1,4 +1,4 @@
-"""The same prompt at every ε: one stored attempt of the run at the slider, beside the same attempt of its controls."""
+"""The same prompt, each model: one stored attempt of the run at the slider, beside that of its controls."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _seed(run: Run) -> int:
 def _choose(runs: Sequence[Run]) -> tuple[int, int]:
     """The number of the prompt and of the attempt, in one line. A run with figures only keeps fewer attempts."""
     with st.container(horizontal=True, vertical_alignment="center", key="same-prompt"):
-        st.markdown("**The same prompt at every ε**", width="content")
+        st.markdown("**The same prompt, each model**", width="content")
         texts = {prompt.text: prompt.prompt_id for prompt in PROMPTS}
         chosen = st.selectbox("Prompt", list(texts), key="prompt", label_visibility="collapsed", width=270, **KEEP)
         st.markdown("text", width="content")

@@ -91,7 +91,7 @@ def test_chance_is_drawn_as_a_control_and_real_notes_as_a_level():
     assert [list(one.y) for one in control] == [[0.09, 0.09, 0.09], [0.09]]
     assert {one.line.dash for one in control} == {"dash"}
     levels = {shape.y0: shape.line.dash for shape in figure.layout.shapes if shape.y0 == shape.y1}
-    assert levels == {0.4: "dot", 0.5: "dashdot", 0.6: "solid"}
+    assert levels == {0.4: "dot", 0.5: "dash", 0.6: "solid"}
     assert drawn(figure, "held-out notes") and drawn(figure, "public model")
     low, high = figure.layout.yaxis.range
     assert low < 0.04 and 0.61 < high < 1, "all values and controls are within the axis"
