@@ -17,6 +17,8 @@ from core.evaluation.report.commands import prove_command
 from pages.parts.canaries.methods import HOW
 from pages.parts.common.phi_text import visible
 
+FEW = 10  # canaries: with fewer, Student's t over them is a rough interval
+
 
 def how(view: str) -> None:
     """The fold that says how a chart is computed."""
@@ -60,7 +62,7 @@ def _compared(figures: pd.DataFrame) -> str:
         row = planted.iloc[-1]
         few = row["exposure"] > unread["high"]  # the mean is above the control, its interval reaches down to it
         return (
-            f"With {_copies(int(row['insertions']))}, the mean is {_bits(row)} over {int(row['canaries'])} canaries; "
+            f"With {_copies(int(row['insertions']))}, the mean is {_bits(row)} over {_number(row)} canaries; "
             f"the {int(unread['canaries'])} left-out ones have {_bits(unread)}: "
             f"{'too few canaries to tell' if few else 'no difference is shown'}."
         )
@@ -68,12 +70,18 @@ def _compared(figures: pd.DataFrame) -> str:
     number = int(row["insertions"])
     return (
         f"{_copies(number)} {'is' if number == 1 else 'are'} enough: mean exposure {_bits(row)} over "
-        f"{int(row['canaries'])} canaries, against {_bits(unread)} for {int(unread['canaries'])} that were left out."
+        f"{_number(row)} canaries, against {_bits(unread)} for {int(unread['canaries'])} that were left out."
     )
 
 
 def _copies(number: int) -> str:
     return f"{number} {'copy' if number == 1 else 'copies'}"
+
+
+def _number(row: pd.Series) -> str:
+    """`only 3`, `22`: an interval over a few values that happen to be alike is too narrow."""
+    number = int(row["canaries"])
+    return f"only {number}" if number < FEW else f"{number}"
 
 
 def _bits(row: pd.Series) -> str:
