@@ -22,6 +22,13 @@ def test_the_most_copies_of_a_canary_sentence_are_named_where_they_are_not_the_u
     assert told in describe(classroom.model_copy(update=changes))
 
 
+def test_the_line_tells_training_notes_from_all_notes():
+    """The list calls a cohort “about 12,000 notes” by those of its members, 70 % of the patients beside others."""
+    spec = CORPUS_PRESETS["classroom-12k"]
+    assert round(spec.training_notes, -3) == 12_000
+    assert f"notes (about {spec.training_notes:,} of them members', for training); " in describe(spec)
+
+
 def test_cohorts_stand_in_one_order_however_they_come():
     others = [CORPUS_PRESETS["study"].model_copy(update={"patients": number}) for number in (900, 100)]
     presets = [CORPUS_PRESETS[name] for name in [OPENING, *PRESETS] if name in CORPUS_PRESETS]
