@@ -124,7 +124,9 @@ def _status_text(name: str, run: Run) -> str:
         missing += (
             [f"{'one' if len(failed) == 1 else len(failed)} failed on “{name}”: {'; '.join(failed)}"] if failed else []
         )
-        return f"The full audit has {len(every)} attacks; {'; '.join(missing)}."
+        membership = len(_on_membership(every))
+        scope = f"{membership} on membership and {len(every) - membership} others"
+        return f"The full audit has {len(every)} attacks ({scope}); {'; '.join(missing)}."
     scored, ran = _on_membership(every), [one for one in every if one not in left]
     sentence = (
         f"{len(ran)} of the full audit's {len(every)} attacks were run on “{name}”, {len(_on_membership(ran))} of the "

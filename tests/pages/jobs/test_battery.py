@@ -73,7 +73,9 @@ def test_the_attacks_that_were_not_run_are_named_once(data, smoke_specs):
     for attack in every[:-1]:
         workspace.audit(run_id).record(Outcome(attack.name, "done", 0.0, "", (), attack.version, 1.0), {})
     told = said(visit("canaries", **link("canaries", run_id)))
-    expected = f"The full audit has {len(every)} attacks; one was not run on “no privacy”: {every[-1].name}."
+    scores = sum("scores" in attack.tables for attack in every)
+    scope = f"{scores} on membership and {len(every) - scores} others"
+    expected = f"The full audit has {len(every)} attacks ({scope}); one was not run on “no privacy”: {every[-1].name}."
     assert told.count(expected) == 1 and "on membership among them" not in told
 
 
@@ -85,7 +87,7 @@ def test_a_failed_attack_is_named_and_can_be_tried_again(data, smoke_specs):
         state, why = ("failed", "OSError: no luck") if failed else ("done", "")
         stored.record(Outcome(attack.name, state, 0.0, why, (), attack.version, 1.0), {})
     app = visit("canaries", **link("canaries", run_id))
-    assert " attacks; one failed on “no privacy”: prefix (OSError\\: no luck)." in said(app), "as Markdown shows it"
+    assert " others); one failed on “no privacy”: prefix (OSError\\: no luck)." in said(app), "as Markdown shows it"
     assert any(button.label == LABEL for button in app.button)
 
 
