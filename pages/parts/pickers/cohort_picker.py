@@ -171,7 +171,8 @@ def describe(spec: CorpusSpec) -> str:
     return (
         f"{spec.patients:,} patients (70\u00a0% members, 30\u00a0% held out) and {spec.population:,} population "
         f"patients, about {_notes(spec):,} {kind} (about {spec.training_notes:,} of them members', for "
-        f"training); {percent(spec.naming_rate)} of the notes name their patient; {spec.canaries:,} canary sentences{copies}{lines}; seed {spec.seed}."
+        f"training); {percent(spec.naming_rate)} of the notes name their patient; "
+        f"{spec.canaries:,} canary sentences{copies}{lines}; seed {spec.seed}."
     )
 
 

@@ -250,8 +250,8 @@ def test_three_canaries_that_all_rank_first_are_too_few_to_tell():
     rows = [("heldout", 0, 2.59, 0.27, 4.91, 4), ("run", 1, 9.97, 5.0, 9.97, 4), ("run", 8, 9.97, 4.37, 9.97, 3)]
     figures = pd.DataFrame(rows, columns=["arm", "insertions", "exposure", "low", "high", "canaries"])
     assert sentences.exposure_answer(figures).replace("\u00a0", " ") == (
-        "With 8 copies, the mean is 10.0 bits (95 % interval 4.4 to 10.0) over only 3 canaries; the 4 left-out ones have "
-        "2.6 bits (95 % interval 0.3 to 4.9): too few canaries to tell."
+        "With 8 copies, the mean is 10.0 bits (95 % interval 4.4 to 10.0) over only 3 canaries; the 4 left-out ones "
+        "have 2.6 bits (95 % interval 0.3 to 4.9): too few canaries to tell."
     )
     single = figures.assign(low=figures["low"].mask(figures["insertions"] == 8))
     said_of = sentences.exposure_answer(single)
