@@ -246,7 +246,7 @@ def patients_view(choice: Choice, bucket: int | None) -> None:
     if tries is None and choice.run.spec.model.kind == "gpt2":
         st.markdown(missing_tries(choice.run))
     all_patients = data.every_patient(choice, bucket, tries=tries, by_tries=by_tries)
-    csv_button(lambda: for_csv(all_patients()), name=f"patients-{where.replace(' ', '-')}")
+    csv_button(lambda: for_csv(all_patients()), name=csv_name(choice, where))
 
 
 def part_of_cohort(choice: Choice, listed: int) -> str:
@@ -258,6 +258,8 @@ def part_of_cohort(choice: Choice, listed: int) -> str:
 
 
 FIRST = ("fewest tries", "highest score")
+GROUPS = {"member": "member", "heldout": "held out"}
+RARER, TRY_IN, PERCENTILE, CAUGHT_BY = "rarer than", "one try in", "score percentile", "caught by"
 LIRA = "LiRA: caught in"
 
 
@@ -275,13 +277,13 @@ def shown(found: pd.DataFrame, run: Run, *, tries: bool = False) -> pd.DataFrame
     table = pd.DataFrame(
         {
             "patient": found["patient_id"],
-            "group": found["split"].map({"member": "member", "heldout": "held out"}),
-            "rarer than": (1 - found["percentile_rarity"]).round(3),
+            "group": found["split"].map(GROUPS),
+            RARER: (1 - found["percentile_rarity"]).round(3),
             "notes": found["notes"],
-            "one try in": found["one_in"].round(),
+            TRY_IN: found["one_in"].round(),
             "easiest": found["easiest"].map(easiest_label),
-            "score percentile": found["percentile"].round(3),
-            "caught by": [f"{c} of {n}" for c, n in zip(found["catching"], found["attacks"], strict=True)],
+            PERCENTILE: found["percentile"].round(3),
+            CAUGHT_BY: [f"{c} of {n}" for c, n in zip(found["catching"], found["attacks"], strict=True)],
             LIRA: [_caught_in(shadows, patient) for patient in found["patient_id"]],
             "extracted": [fields(one) for one in found["fields"]],
             "texts": found["texts"],
@@ -290,9 +292,9 @@ def shown(found: pd.DataFrame, run: Run, *, tries: bool = False) -> pd.DataFrame
             ],
         }
     )
-    absent = [] if tries else ["one try in", "easiest"]
+    absent = [] if tries else [TRY_IN, "easiest"]
     absent += [LIRA] if shadows.empty else []
-    absent += [] if data.has_codes(run) else ["rarer than", "profile"]  # without codes nothing is known of rarity
+    absent += [] if data.has_codes(run) else [RARER, "profile"]  # without codes nothing is known of rarity
     return table.drop(columns=absent)
 
 
@@ -309,16 +311,16 @@ def _columns() -> dict:
     return {
         "patient": text(width=80),
         "group": text(width=85),
-        "rarer than": number(
+        RARER: number(
             width=95, format="percent", help="Share of patients whose profile is more common (ties count half)."
         ),
         "notes": number(width=70),
-        "one try in": number(
+        TRY_IN: number(
             width=105, format="localized", help=f"{TRY} The number for the easiest field; empty: no try writes any."
         ),
         "easiest": text(width=95, help="The identifier that takes fewest tries."),
-        "score percentile": number(width=125, format="percent", help="Share of held-out patients with a lower score."),
-        "caught by": text(width=95, help="Attacks that call this patient a member at their thresholds."),
+        PERCENTILE: number(width=125, format="percent", help="Share of held-out patients with a lower score."),
+        CAUGHT_BY: text(width=95, help="Attacks that call this patient a member at their thresholds."),
         LIRA: text(width=105, help="Of the shadow models that read this patient, those in which LiRA catches them."),
         "extracted": text(width=130, help="Fields that the model wrote after prompts."),
         "texts": number(width=65, help="Generated texts with a value of this patient."),
@@ -336,8 +338,32 @@ def fields(names: Any) -> str:
 
 
 def for_csv(found: pd.DataFrame) -> pd.DataFrame:
-    """The rows for the CSV file: every column, lists joined."""
-    joined = found.drop(columns="total").assign(
-        icd_codes=found["icd_codes"].map(" ".join), fields=found["fields"].map(fields)
+    """The rows for the CSV file: those of the list under its names, in full digits, and what else is known of each."""
+    return pd.DataFrame(
+        {
+            "patient": found["patient_id"],
+            "group": found["split"].map(GROUPS),
+            "age": found["age"],
+            "sex": found["sex"],
+            RARER: (1 - found["percentile_rarity"]).round(9),  # without the last digits of a difference of floats
+            "ln p of profile": found["log_probability"],
+            "notes": found["notes"],
+            TRY_IN: found["one_in"],
+            "easiest": found["easiest"].map(easiest_label),
+            "score": found["score"],
+            PERCENTILE: found["percentile"],
+            "caught by this attack": found["caught"],
+            CAUGHT_BY: found["catching"],
+            "attacks": found["attacks"],
+            "extracted": found["fields"].map(fields),
+            "texts": found["texts"],
+            "profile": found["icd_codes"].map(" ".join),
+        }
     )
-    return joined
+
+
+def csv_name(choice: Choice, where: str) -> str:
+    """The name of the CSV file, without `.csv`: whose list it is, and of which patients."""
+    parts = ("patients", choice.run.id, choice.attack, f"per {choice.level}", where)
+    only = ("filtered",) if controls.filters_text(choice.filters) else ()
+    return "-".join((*parts, *only)).replace(" ", "-")

@@ -234,7 +234,31 @@ def test_csv_of_a_bucket_has_everybody_and_joined_lists(data, monkeypatch):
     everybody = patient_data.every_patient(choice, None)
     monkeypatch.delattr(owner, "workspace")  # a download is made outside of the session, which alone has a viewer
     frame = views.for_csv(everybody())
-    assert len(frame) == 24 and "total" not in frame and frame["icd_codes"].str.contains(r"^[A-Z]\d").all()
+    assert len(frame) == 24 and "total" not in frame and frame["profile"].str.contains(r"^[A-Z]\d").all()
+
+
+def test_the_csv_says_what_the_list_says_under_the_same_names(data, monkeypatch):
+    run = Workspace(data[0], shared=()).run(data[1])
+    choice = Choice(run, "loss", "patient", Filters())
+    monkeypatch.setattr(owner, "workspace", lambda: Workspace(data[0], shared=()))
+    found = patient_data.every_patient(choice, None)()
+    page, file = views.shown(found, run), views.for_csv(found)
+    rarest = found["log_probability"].idxmin()
+    assert file["rarer than"].idxmax() == rarest, "the rarest profile is rarer than most, and not than fewest"
+    for name in ("rarer than", "score percentile"):
+        assert file[name].round(3).tolist() == page[name].tolist()
+    for name in ("patient", "group", "notes", "extracted", "texts"):
+        assert file[name].tolist() == page[name].tolist()
+    both = zip(file["caught by"], file["attacks"], strict=True)
+    assert [f"{caught} of {attacks}" for caught, attacks in both] == page["caught by"].tolist()
+
+
+def test_the_name_of_the_csv_says_whose_list_it_is(data):
+    run = Workspace(data[0], shared=()).run(data[1])
+    choice = Choice(run, "ratio base", "patient", Filters())
+    assert views.csv_name(choice, "all buckets") == f"patients-{run.id}-ratio-base-per-patient-all-buckets"
+    aged = dataclasses.replace(choice, filters=Filters(youngest=40))
+    assert views.csv_name(aged, "bucket 1") == f"patients-{run.id}-ratio-base-per-patient-bucket-1-filtered"
 
 
 def test_profiles_outlive_the_patients_they_were_made_from(data):
