@@ -1,8 +1,7 @@
 """The job engine: a worker process, shared by all browser sessions, trains and attacks runs one after another.
 
 The definition and progress of every job are on disk (`core.jobs.work`), so another browser, a reloaded page, or a
-restarted server sees the same jobs. The engine knows which of them wait in its queue. `core.jobs.queues` tells
-other servers of the data folder, and has who submitted them.
+restarted server sees the same jobs. `core.jobs.queues` tells other servers which wait here, and has who submitted them.
 """
 
 from __future__ import annotations
