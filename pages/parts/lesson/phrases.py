@@ -40,6 +40,7 @@ def per_patient_text(figures: Figures, epsilon: float) -> str:
     right, of = wording.pairs_of(found.interval.value)
     low, high = found.interval.low, found.interval.high
     sure = wording.interval_text(low, high, lambda auc: f"{of * auc:,.0f}")
+    sure = f"{sure}, evaluated on {patients_text(found.patients)}"
     if found.attacks > 1:
         who = f"the strongest of {found.attacks} membership attacks, {in_words(found.attack)},"
         sure = f"{sure}, widened for the choice; one run"

@@ -396,4 +396,5 @@ def test_membership_is_told_by_patient_and_not_by_note_alone(served):
     for told in (answered, defended):
         assert f"the loss attack is right in {right:,} of {of:,} pairs of patients" in told
         assert "a full audit may find a stronger one" in told
+        assert f", evaluated on {strongest.patients:,} patients; one run)" in told
     assert found.strongest(0.123) is None
