@@ -341,13 +341,13 @@ def _audit(subject: Subject) -> str:
         return "Not tested: no canaries were planted and no patient was scored."
     told = []
     if row is not None:
-        most = f"audit: {row['audit']}; the most it could have proved is ε = {proved_text(float(row['ceiling']))}"
+        most = f"audit: {row['audit']}; could prove at most ε = {proved_text(float(row['ceiling']))}"
         if curve is not None and str(curve["audit"]).startswith(str(row["audit"])):  # an alarm may be another audit's
-            most += f", by the run’s own curve {proved_text(float(curve['ceiling']))}"
+            most += f", by the run’s curve {proved_text(float(curve['ceiling']))}"
         own = _by_curve(math.nan if curve is None else curve["epsilon"], "the run’s own")
         told.append(f"{FROM_MODEL} prove {_proved(row['epsilon'])} ({most}){own}.")
     if planted is not None:
-        most = f"the most it could have proved is ε = {proved_text(float(planted['ceiling']))}"
+        most = f"could prove at most ε = {proved_text(float(planted['ceiling']))}"
         own = _by_curve(planted["proved_by_curve"], "its")
         told.append(
             f"An attacker who sees every step of such a training proves {_proved(planted['proved'])} ({most}){own}."

@@ -69,7 +69,7 @@ def test_an_alarm_by_the_runs_own_curve_is_an_alarm(runs, report):
     made = replace(made, tables={**made.tables, "bounds": rows})
     assert not made.bound()["alarm"] and made.alarmed
     told = {one["key"]: one["answer"] for one in facts(made, report.facts["cohort"], "")}
-    both = "(audit: canaries; the most it could have proved is ε = 1.25, by the run’s own curve 12)"
+    both = "(audit: canaries; could prove at most ε = 1.25, by the run’s curve 12)"
     assert both in told["audit"], "still_open names the higher of the two"
     assert verdict(made)[0] == "alarm"
     page = part("attacks", "bounds", rows.to_dict("records"), {made.run.id: "B"})
@@ -103,9 +103,9 @@ def test_every_number_is_that_of_the_annex(runs, report):
     assert told["many_notes"] == group_sentence(runs[1].privacy, most)
     bound = headline_bound(report.tables["bounds"].query("run == @run"))
     said = f"ε ≥ {proved_text(bound['epsilon'])}" if bound["epsilon"] > 0 else "no ε above 0"
-    most = f"audit: {bound['audit']}; the most it could have proved is ε = {proved_text(bound['ceiling'])}"
+    most = f"audit: {bound['audit']}; could prove at most ε = {proved_text(bound['ceiling'])}"
     curve = by_curve(report.tables["bounds"].query("run == @run"))
-    most += f", by the run’s own curve {proved_text(curve['ceiling'])}"
+    most += f", by the run’s curve {proved_text(curve['ceiling'])}"
     assert told["audit"].startswith(f"No. Attacks on the finished model prove {said} ({most})")
     assert told["audit"].endswith(f"By accounting ε = {promised_text(runs[1].privacy.epsilon())}.")
     assert "floating-point" in told["guarantee"] and "secret key" in told["guarantee"]
@@ -220,7 +220,7 @@ def test_an_alarm_reaches_every_fact_about_the_guarantee_and_the_conditions(runs
     told = {one["key"]: one["answer"] for one in facts(made, report.facts["cohort"], "")}
     assert told["guarantee"].startswith("Nothing. An attack proves more than the guarantee allows")
     assert told["audit"].startswith(
-        "Yes. Attacks on the finished model prove ε ≥ 9.5 (audit: canaries planted once; the"
+        "Yes. Attacks on the finished model prove ε ≥ 9.5 (audit: canaries planted once; could"
     )
     assert all(told[key].startswith("If no attack contradicted its guarantee, ") for key in ("guesses", "many_notes"))
     lines = conditions(made, Decision(access="api"))
@@ -315,9 +315,9 @@ def test_the_answer_on_epsilon_has_both_attackers_and_no_epsilon_without_privacy
     made = with_bound(subject(runs, report, 1))
     seen = replace(made, tables={**made.tables, "planted": pd.DataFrame([proof])})
     assert answer(seen) == (
-        "No. Attacks on the finished model prove no ε above 0 (audit: canaries planted once; the most it could "
-        "have proved is ε = 1.25). An attacker who sees every step of such a training proves ε ≥ 2.11 (the most it "
-        "could have proved is ε = 10.1), and by its curve ε ≥ 3.38. By accounting ε = 8."
+        "No. Attacks on the finished model prove no ε above 0 (audit: canaries planted once; could prove at "
+        "most ε = 1.25). An attacker who sees every step of such a training proves ε ≥ 2.11 (could prove at most "
+        "ε = 10.1), and by its curve ε ≥ 3.38. By accounting ε = 8."
     )
     alone = replace(seen, tables={**seen.tables, "bounds": seen.tables["bounds"].iloc[:0]})
     assert answer(alone).startswith("No. An attacker who sees every step"), "not “not tested”"
