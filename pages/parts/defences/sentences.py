@@ -12,7 +12,13 @@ from core.evaluation.defences.side_by_side import FILTERED_RISKS
 from core.phi.detector.engine import SHAPES, Detector
 from pages.parts.tradeoff.drawn import Drawn
 
-NAMES = "full_name_patients"
+NAMES, AUC = "full_name_patients", "auc_loss"
+BLIND = 0.5  # AUC of guessing
+SUBJECTS = {  # a risk of text → how its result begins, before the share
+    NAMES: "Of its patients, its texts have the full name of",
+    "direct_patients": "Of its patients, its texts have an identifier of",
+    "attempts_with_leak": "Texts with a value of a patient:",
+}
 MISSING = "not trained yet"
 NO_TEXTS = "texts not stored"
 QUESTION = "Which of these keeps patients' names out of what the model writes, at the least cost in usefulness?"
@@ -101,7 +107,7 @@ def found(row: pd.Series, metric: str) -> str:
         return f"*{_why_none(row['training_seconds'])}.*"
     if row["defence"].endswith("filter") and metric not in FILTERED_RISKS:
         return "Unchanged by the filter: this attack reads probabilities, not text."
-    if metric == "auc_loss":
+    if metric == AUC:
         number = registry.number_format(metric).text
         ends = wording.interval_text(row["low"], row["high"], number)
         return f"{wording.auc_sentence(row['value'])} AUC {number(row['value'])}, {ends}."
@@ -112,13 +118,14 @@ def found(row: pd.Series, metric: str) -> str:
     if math.isnan(row["value"]) or math.isnan(row["control"]):
         return "Not measured: no values of training patients, or of held-out ones, are known to search for."
     figures = [row[name] for name in ("value", "low", "high", "control", "control_low", "control_high")]
-    return _past_the_filter(*figures) if row["defence"].endswith("filter") else wording.leak_sentence(*figures)
+    told = _past_the_filter(*figures) if row["defence"].endswith("filter") else wording.leak_sentence(*figures)
+    return f"{SUBJECTS[metric]} {told}"
 
 
 def _past_the_filter(*figures: float) -> str:
     """What gets past a filter, in a sentence: this says nothing about what the model memorised."""
-    value, low, high, control, *_ = figures
-    found = wording.verdict(low, high, *figures[4:])
+    value, low, high, control, control_low, control_high = figures
+    found = wording.verdict(low, high, control_low, control_high)
     if found == "exceeds its control":
         past = "more than chance gets past it with these prompts"
     elif found == "below its control":
@@ -126,8 +133,9 @@ def _past_the_filter(*figures: float) -> str:
     else:
         past = "what gets past it with these prompts cannot be distinguished from chance"
     return (
-        f"{wording.percent(value)} ({wording.interval_text(low, high)}) against {wording.percent(control)} for "
-        f"held-out patients: {past}. A filter does not change the model."
+        f"{wording.percent(value)} ({wording.interval_text(low, high)}) against {wording.percent(control)} "
+        f"({wording.interval_text(control_low, control_high)}) for held-out patients: {past}. A "
+        "filter does not change the model."
     )
 
 
@@ -135,14 +143,17 @@ def answer(rows: pd.DataFrame, kind: str) -> str:
     """The answer from the measured rows: the most useful defence whose names stay within their control.
 
     If names stay within it without a defence too, that comes first: there is nothing that a defence is seen to add.
-    The filter alone leaves the model as it is, so it is named second if anything else keeps names out.
+    The filter alone leaves the model as it is, so it is named second if anything else keeps names out. Names are not
+    all that leaks: where the loss attack still recognises the notes of the best, that is said too.
     """
     every = rows[(rows["metric"] == NAMES) & (rows["seeds"] > 0)]
     bare, known = every[every["defence"] == "nothing"], every[every["defence"] != "nothing"]
     if len(known) and known[["value", "control"]].isna().all().any():
         return "Not measured: no names of these patients are known to search for."
     needless = bare[bare["low"] <= bare["control_high"]]
-    return f"{_needless(needless.iloc[0], kind)}{_best(known, kind)}" if len(needless) else _best(known, kind)
+    first = _needless(needless.iloc[0], kind) if len(needless) else ""
+    attacked = rows[(rows["metric"] == AUC) & (rows["seeds"] > 0)].set_index("defence")
+    return f"{first}{_best(known, kind, attacked)}"
 
 
 def _needless(row: pd.Series, kind: str) -> str:
@@ -156,8 +167,14 @@ def _needless(row: pd.Series, kind: str) -> str:
     )
 
 
-def _best(known: pd.DataFrame, kind: str) -> str:
-    """The most useful of these measured defences whose names stay within their control."""
+def _best(known: pd.DataFrame, kind: str, attacked: pd.DataFrame) -> str:
+    """The most useful of these measured defences whose names stay within their control.
+
+    Args:
+        known: The measured defences with their figures of names.
+        kind: The kind of model.
+        attacked: Their AUC of the loss attack, by defence.
+    """
     safe = known[known["low"] <= known["control_high"]].sort_values("perplexity", kind="stable")
     if safe.empty:
         return "None of those measured so far: each still writes more members' names than its control."
@@ -169,11 +186,43 @@ def _best(known: pd.DataFrame, kind: str) -> str:
     best = others.iloc[0]
     sentence = (
         "Of the measured defences with no clear excess of full names over the control, the most useful is "
-        f"{_cost(best, kind)}."
+        f"{_cost(best, kind)}.{_recognised(others, kind, attacked)}"
     )
     if len(alone) and alone.iloc[0]["perplexity"] < best["perplexity"]:
         sentence += f" A filter costs less: {_cost(alone.iloc[0], kind)}. {_EVADED}"
     return sentence
+
+
+def _recognised(safe: pd.DataFrame, kind: str, attacked: pd.DataFrame) -> str:
+    """That the loss attack recognises the training notes of the first of these, and the first of which it does not.
+
+    With a space before it; empty if the interval of the first one's AUC is not above ½, or nothing was measured.
+    """
+    best = safe.iloc[0]["defence"]
+    if best not in attacked.index or not attacked.loc[best, "low"] > BLIND:
+        return ""
+    told = (
+        f" But the loss attack still recognises its training notes better than by guessing: {_auc(attacked.loc[best])}."
+    )
+    beside = next((row for _, row in safe.iterrows() if _reaches_blind(row["defence"], attacked)), None)
+    if beside is None:
+        return told
+    return (
+        f"{told} The most useful at which it does not clearly: **{beside['name']}**, "
+        f"{_auc(attacked.loc[beside['defence']])}, at {wording.perplexity_name(kind)} "
+        f"{wording.perplexity_text(beside['perplexity'])}."
+    )
+
+
+def _reaches_blind(defence: str, attacked: pd.DataFrame) -> bool:
+    """Whether the interval of the loss attack's AUC under this defence reaches that of guessing."""
+    return defence in attacked.index and bool(attacked.loc[defence, "low"] <= BLIND)
+
+
+def _auc(row: pd.Series) -> str:
+    """`AUC 0.612 (95 % interval 0.601 to 0.624)`: with three digits, so that 0.503 does not look like guessing."""
+    number = "{:.3f}".format
+    return f"AUC {number(row['value'])} ({wording.interval_text(row['low'], row['high'], number)})"
 
 
 def lowest(rows: pd.DataFrame, risk: Drawn) -> str:

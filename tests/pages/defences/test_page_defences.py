@@ -282,6 +282,47 @@ def test_where_nothing_leaks_without_a_defence_the_answer_says_so_first_and_name
     assert drawn.layout.xaxis2.title.text.startswith("pseudo-<br>perplexity")
 
 
+def scrubbed_and_private(low: float, dp_low: float = 0.499) -> pd.DataFrame:
+    """The shipped figures: scrubbing keeps names out at less cost than DP, and its AUC of the loss attack is 0.61."""
+    names = compared(
+        ("nothing", "No defence", 0.29, 0.27, 0.32, 0.0, 0.0, 0.0074, 2.9),
+        ("scrubbing", "Scrubbing, recall 95 %", 0.0008, 0.0001, 0.0047, 0.0, 0.0, 0.0074, 5.3),
+        ("dp-note", "DP per note, ε = 8", 0.0, 0.0, 0.0032, 0.0, 0.0, 0.0074, 8.7),
+        metric="full_name_patients",
+    )
+    aucs = names.assign(metric="auc_loss", value=[0.785, 0.612, 0.515], low=[0.775, low, dp_low], high=0.62)
+    return pd.concat([names, aucs.assign(control=math.nan, control_low=math.nan, control_high=math.nan)])
+
+
+def test_the_answer_by_names_says_whether_the_loss_attack_still_recognises_the_notes():
+    told = sentences.answer(scrubbed_and_private(0.601), "gpt2")
+    assert "the most useful is **Scrubbing, recall 95 %**" in told and told.endswith(
+        "But the loss attack still recognises its training notes better than by guessing: AUC 0.612 "
+        "(95\u00a0% interval 0.601 to 0.620). The most useful at which it does not clearly: **DP per note, ε = 8**, "
+        "AUC 0.515 (95\u00a0% interval 0.499 to 0.620), at perplexity 8.70."
+    )
+    assert "The most useful at which" not in sentences.answer(scrubbed_and_private(0.601, dp_low=0.503), "gpt2")
+    assert "loss attack" not in sentences.answer(scrubbed_and_private(0.5), "gpt2"), "no more than guessing"
+    found = scrubbed_and_private(0.601)
+    assert "loss attack" not in sentences.answer(found[found["metric"] != "auc_loss"], "gpt2"), "not measured"
+
+
+@pytest.mark.parametrize(
+    ("metric", "begins"),
+    [
+        ("full_name_patients", "Of its patients, its texts have the full name of 29\u00a0%"),
+        ("direct_patients", "Of its patients, its texts have an identifier of 29\u00a0%"),
+        ("attempts_with_leak", "Texts with a value of a patient: 29\u00a0%"),
+    ],
+)
+@pytest.mark.parametrize("defence", ["nothing", "filter"])
+def test_a_share_of_text_has_a_subject_and_its_control_an_interval(metric, begins, defence):
+    figures = {"value": 0.29, "low": 0.27, "high": 0.32, "control": 0.01, "control_low": 0.0, "control_high": 0.02}
+    told = sentences.found(pd.Series({"defence": defence, "seeds": 1} | figures), metric)
+    assert told.startswith(f"{begins} (95\u00a0% interval 27\u00a0% to 32\u00a0%) against 1.0\u00a0% ("), told
+    assert "(95\u00a0% interval 0\u00a0% to 2.0\u00a0%) for held-out patients" in told
+
+
 def test_only_the_sentence_of_the_chosen_risk_stands_above_the_chart(data):
     by_name, by_auc = (said(opened(risk=risk)) for risk in ("full names", "AUC of the loss attack"))
     answer = ":material/lightbulb:"
