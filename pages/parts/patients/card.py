@@ -10,6 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from core.attacks.membership.shadow_models import ACCUSED
+from core.corpus.synthetic.records import REFERENCE_DAY
 from core.evaluation.wording import percent
 from core.phi.spans import Kind, Span
 from core.runs.run import Run
@@ -126,7 +127,7 @@ def _figures(choice: Choice, found: dict) -> None:
     if not known:
         extracted = "No identifier of this patient is known, so what prompts extract cannot be counted."
     notes = f"{found['notes']} scored note{'s' * (found['notes'] != 1)}"
-    st.markdown(f"{_who(found)} with {notes}. {extracted}")
+    st.markdown(f"{who(found, choice.run)} with {notes}. {extracted}")
     show_tries(choice.run, found["patient_id"])
     if told := _by_shadows(choice.run, found["patient_id"]):
         st.markdown(told)
@@ -145,10 +146,13 @@ def _by_shadows(run: Run, patient: str) -> str:
     )
 
 
-def _who(found: dict) -> str:
-    """`A woman aged 61`; records of uploaded notes may have neither sex nor age."""
+def who(found: dict, run: Run) -> str:
+    """`A woman aged 61 on 1 January 2023`; records of uploaded notes may have neither sex nor age, and no day."""
     sex = {"F": "woman", "M": "man"}.get(found["sex"], "patient")
-    return f"A {sex} of unknown age" if pd.isna(found["age"]) else f"A {sex} aged {found['age']:.0f}"
+    if pd.isna(found["age"]):
+        return f"A {sex} of unknown age"
+    day = "" if run.spec.corpus.imported else f" on {REFERENCE_DAY.day} {REFERENCE_DAY:%B %Y}"  # notes are older
+    return f"A {sex} aged {found['age']:.0f}{day}"
 
 
 def _profile(choice: Choice, found: dict) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import shutil
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -17,7 +19,7 @@ from core.runs.patients.queries import Filters
 from core.runs.store import Workspace
 from core.runs.tables import write_table
 from core.spec import DefenceSpec, VocabularySpec
-from pages.parts.patients import charts, controls, heat, views
+from pages.parts.patients import card, charts, controls, heat, views
 from pages.parts.patients import data as patient_data
 from pages.parts.patients.data import Choice
 from pages.parts.session import owner
@@ -106,6 +108,17 @@ def test_one_patient_with_evidence_and_what_privacy_changes(data, smoke_specs):
     codes = table_with(app, "disease")
     record = patient_data.tables(Workspace(data[0], shared=()).run(run)).record(member)
     assert set(codes["code"]) == set(record["icd_codes"])
+
+
+def test_the_age_on_the_card_has_its_day(data, monkeypatch):
+    """The notes give the age on their own dates, up to years earlier; uploaded records name no day."""
+    run = Workspace(data[0], shared=()).run(data[1])
+    record = patient_data.tables(run).record(data[2])
+    sex = {"F": "woman", "M": "man"}[record["sex"]]
+    assert f"A {sex} aged {record['age']} on 1 January 2023 with" in said(opened(run=data[1], patient=data[2]))
+    uploaded = SimpleNamespace(spec=SimpleNamespace(corpus=SimpleNamespace(imported="0123abcd")))
+    assert card.who({"sex": "F", "age": 35.0}, uploaded) == "A woman aged 35"
+    assert card.who({"sex": None, "age": math.nan}, uploaded) == "A patient of unknown age"
 
 
 def test_a_held_out_patients_find_is_called_a_coincidence(data):
