@@ -65,7 +65,7 @@ def play(run: Run, *, helped: bool) -> None:
         )
         return
     if card is None:
-        label = "Deal me notes" if not guesses.votes(run) else f"Deal {guesses.HAND} more"
+        label = "Deal me notes" if not guesses.votes(run) else f"Deal {guesses.hand()} more"
         st.button(label, type="primary", icon=":material/style:", on_click=guesses.deal, args=(run,), key="deal")
         return
     left = guesses.left(run)
@@ -103,7 +103,7 @@ def _proved(run: Run, runs: list[Run]) -> None:
     if not found:
         if classroom.host_key():
             st.markdown("Ask the class to open this page, to press **Deal me notes** and to guess.")
-        st.caption("The proof appears here after the first guess.")
+        st.caption(f"{proof.first_words()} {proof.promise(run)}")
         return
     if proof.proves_something(found):
         chart_style.show(proof.chart(found), key="proof-chart", alt=" ".join(proof.sentences(found)))

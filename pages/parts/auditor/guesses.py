@@ -13,7 +13,7 @@ from pages.parts.auditor.deck import Card
 from pages.parts.session import classroom
 from pages.parts.session.room_values import Vote
 
-HAND = 6  # notes dealt at a time
+ALONE, IN_CLASS = 9, 6  # notes dealt at a time: alone, enough to prove something; a class counts its guesses together
 _STATE = "auditor"
 
 
@@ -56,14 +56,20 @@ def _hand(run: Run) -> list[tuple[int, Card]]:
     return [(place, card) for place in hand if place < len(every) and (card := every[place]) is not None]
 
 
+def hand() -> int:
+    """How many notes are dealt at a time."""
+    return IN_CLASS if classroom.room() else ALONE
+
+
 def deal(run: Run) -> None:
     """Take the next notes; in a class, notes that nobody else gets."""
     own, name = _own(), deck.hospital(run)
-    shared = classroom.deal(name, HAND)
+    number = hand()
+    shared = classroom.deal(name, number)
     if shared is None:
         first = own.dealt.get(name, 0)
-        own.dealt[name] = first + HAND
-        places = range(first, first + HAND)
+        own.dealt[name] = first + number
+        places = range(first, first + number)
     else:
         own.salt, places = shared
     size = len(deck.cards(run, own.salt))

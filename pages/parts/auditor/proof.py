@@ -20,6 +20,7 @@ LINES = {  # who guessed → colour and dash
     "the machine, on the same notes": (chart_style.CONTROL, "dash"),
 }
 FEWEST = next(count for count in range(1, 100) if live_epsilon([True] * count)[-1] > 0)  # right guesses in a row
+EXAMPLES = (FEWEST, 30)  # right guesses in a row whose proofs are given before the first guess
 HOW = """
 For each note a fair coin decided whether it comes from a patient the model was trained on or from one it never saw;
 each patient appears once, even if you change to another model of the same hospital. If exchanging one patient for
@@ -98,11 +99,24 @@ def sentences(found: dict[str, list[bool]]) -> list[str]:
     return told
 
 
+def first_words() -> str:
+    """What a proof would look like, before the first guess."""
+    few, many = (f"{count} right guesses" for count in EXAMPLES)
+    least, more = (proved_text(float(live_epsilon([True] * count)[-1])) for count in EXAMPLES)
+    return (
+        f"The proof appears here after the first guess. {few} in a row prove ε ≥ {least}, {many} prove ε ≥ {more}; "
+        "each wrong guess takes some back."
+    )
+
+
 def promise(run: Run) -> str:
     """What the model promises, to compare with what was proved."""
     epsilon, unit = math.inf if run.privacy is None else run.privacy.epsilon(), run.spec.privacy.unit
     if math.isinf(epsilon):
-        return "This model promises nothing: there is no ε that a proof could contradict."
+        return (
+            "This model promises nothing, so a proof contradicts no promise. It shows which ε could not have been "
+            "promised for exchanging one patient. Choose a model with DP to compare."
+        )
     told = f"This model promises ε = {promised_text(epsilon)} per {unit}."
     if public_noise([run]):
         told = f"This model would promise ε = {promised_text(epsilon)} per {unit} if its noise were secret. {SENTENCE}"

@@ -80,6 +80,7 @@ def test_runs_of_one_hospital_share_a_deck_and_a_second_click_is_none(data, smok
     assert [one.text for one in deck.cards(plain, b"s")] == [one.text for one in deck.cards(private, b"s")]
     monkeypatch.setattr(guesses.st, "session_state", {})
     guesses.deal(plain)
+    assert guesses._own().dealt == {deck.hospital(plain): 9}
     card = guesses.next_card(plain)
     for _ in range(3):
         guesses.guess(plain, card, True, helped=False)
@@ -127,8 +128,10 @@ def test_a_run_that_lacks_a_patient_has_the_hospitals_deck_and_skips_places_what
         assert member not in {patient[card.text] for card in less if card is not None}
         skipped += [one.member for one, other in zip(whole, less, strict=True) if other is None]
     assert len(skipped) > 50 and np.mean(skipped) == pytest.approx(0.5, abs=0.2)
-    salt = next(one for one in salts if deck.cards(lacking, one)[0] is None and any(deck.cards(lacking, one)[:6]))
-    shown = [number for number, card in enumerate(deck.cards(lacking, salt)[:6]) if card is not None]
+    salt = next(
+        one for one in salts if deck.cards(lacking, one)[0] is None and any(deck.cards(lacking, one)[: guesses.ALONE])
+    )
+    shown = [number for number, card in enumerate(deck.cards(lacking, salt)[: guesses.ALONE]) if card is not None]
     monkeypatch.setattr(guesses.st, "session_state", {"auditor": guesses._Own((None, None), salt)})
     guesses.deal(lacking)
     assert guesses.left(lacking) == len(shown) < guesses.left(plain)
@@ -176,6 +179,14 @@ def test_fewer_right_guesses_than_the_least_prove_nothing():
     assert not proof.proves_something(proof.series(six)) and proof.proves_something(proof.series(seven))
 
 
+def test_a_hand_can_prove_something_and_the_page_says_what_before_the_first_guess(data, smoke_specs):
+    assert guesses.ALONE > proof.FEWEST, "with one error to spare"
+    app = visit("auditor", run=smoke_specs["dp"].run_id)
+    told = "".join(one.value for one in app.caption)
+    assert "7 right guesses in a row prove ε ≥ 0.163, 30 right guesses prove ε ≥ 1.83" in told
+    assert "This model would promise ε = 8 per note if its noise were secret." in told
+
+
 def test_a_class_follows_its_presenter_and_shares_its_count(data, smoke_specs):
     code, key = classroom.classroom().open()
     host = visit("auditor", room=code, host=key, run=smoke_specs["dp"].run_id)
@@ -188,6 +199,9 @@ def test_a_class_follows_its_presenter_and_shares_its_count(data, smoke_specs):
     student.button(key="guess-True").click().run()
     other = visit("auditor", room=code)
     assert "of 1** right" in said(other), "one count for the class"
+    run = Workspace(data, shared=()).run(smoke_specs["dp"].run_id)
+    following = classroom.classroom().deal(code, deck.hospital(run), 1)[1]
+    assert following == range(6, 7), "six at a time in a class, where a round is short"
     now = classroom.classroom().counts(code)
     assert [len(votes) for votes in now.votes.values()] == [1]
     host.run()
@@ -211,6 +225,7 @@ def test_a_promise_is_rounded_up_and_made_with_secret_noise_alone():
         "The proof is about whole patients, so it cannot contradict that."
     )
     assert told(math.inf, "note", "secret").startswith("This model promises nothing")
+    assert told(math.inf, "note", "secret").endswith("Choose a model with DP to compare.")
 
 
 def test_the_chart_shows_the_bound_after_each_guess():
