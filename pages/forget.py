@@ -81,6 +81,8 @@ if not runs:
 picture, side = layout.picture_and_knobs("Choose a patient and forget them")
 with side:
     run = run_picker.pick("Model", runs, run_picker.own(runs) or runs[0], key="run")
+    if why := data.why_first(run, runs):
+        st.caption(why)
     patient = pick_patient(run)
 if patient is None:
     st.stop()

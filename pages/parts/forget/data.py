@@ -35,6 +35,13 @@ def _compared(run: Run) -> bool:
     return any((folder / "forget").is_dir() for folder in (stored.folder, *stored.shared))
 
 
+def why_first(run: Run, runs: list[Run]) -> str:
+    """Why the page opens with another model than other pages do; empty for a model without a stored comparison."""
+    if not _compared(run) or all(map(_compared, runs)):
+        return ""
+    return "Results of unlearning are stored for this model. Other models can forget a patient here and now."
+
+
 def patients(run: Run) -> dict[str, int]:
     """Members by the number of the run's stored texts that hold a value of theirs, most first."""
     return _patients(str(run.folder), run)

@@ -53,7 +53,7 @@ def names(found: Comparison) -> dict[str, str]:
 
 def texts_about(count: int) -> str:
     """In how many texts of the audit the patient is."""
-    texts = "1 text of the audit contains" if count == 1 else f"{count:,} texts of the audit contain"
+    texts = "1 text of this model's audit contains" if count == 1 else f"{count:,} texts of this model's audit contain"
     return f"{texts} a detail of this patient."
 
 

@@ -14,7 +14,7 @@ from core.evaluation.wording import percent
 from core.jobs.limits import Limits, User
 from core.pipeline.forgetting import Comparison, forget, weights_folder
 from core.runs.store import Workspace
-from pages.parts.forget import charts, live, sentences
+from pages.parts.forget import charts, data, live, sentences
 from pages.parts.forget.data import current, offered
 from tests.pages.visit import said, visit
 
@@ -229,8 +229,8 @@ def test_a_patient_whom_others_resemble_is_compared_with_patients_never_seen():
 
 
 def test_texts_are_counted_in_one_or_several():
-    assert sentences.texts_about(1) == "1 text of the audit contains a detail of this patient."
-    assert sentences.texts_about(1_600) == "1,600 texts of the audit contain a detail of this patient."
+    assert sentences.texts_about(1) == "1 text of this model's audit contains a detail of this patient."
+    assert sentences.texts_about(1_600) == "1,600 texts of this model's audit contain a detail of this patient."
 
 
 def test_axis_titles_are_in_lines_that_a_phone_shows_whole():
@@ -241,3 +241,11 @@ def test_axis_titles_are_in_lines_that_a_phone_shows_whole():
         lines = figure.layout.xaxis.title.text.split("<br>")
         assert len(lines) == 2 and all(len(line) <= 30 for line in lines)
     assert "at most 150" in sentences.HOW
+
+
+def test_the_page_says_why_it_opens_with_this_model(monkeypatch):
+    """It opens with a stored comparison, on another model than Patients opens with."""
+    first, other = SimpleNamespace(id="first"), SimpleNamespace(id="other")
+    monkeypatch.setattr(data, "_compared", lambda run: run is first)
+    assert data.why_first(first, [first, other]).startswith("Results of unlearning are stored for this model.")
+    assert not data.why_first(other, [first, other]) and not data.why_first(first, [first])
