@@ -89,7 +89,10 @@ def levels(table: pd.DataFrame) -> go.Figure:
 
 
 def lines(tables: Mapping[str, pd.DataFrame], colours: Mapping[str, str]) -> go.Figure:
-    """AUC against rarity, one line per run or attack, by name; a name without an entry in `colours` gets a colour."""
+    """AUC and its interval against rarity, one line per run or attack, by name.
+
+    A name without an entry in `colours` gets a colour.
+    """
     figure = go.Figure()
     others = [name for name in tables if name not in colours]
     for name, table in tables.items():
@@ -104,6 +107,7 @@ def lines(tables: Mapping[str, pd.DataFrame], colours: Mapping[str, str]) -> go.
             name=name,
             line={"color": colour, "width": 2, "dash": "dot" if name in others and number >= len(COLOURS) else "solid"},
             marker={"size": 9, "symbol": symbol},
+            error_y={"array": kept["high"] - kept["auc"], "arrayminus": kept["auc"] - kept["low"], "thickness": 1},
             customdata=kept[["bucket", "low", "high"]].assign(rarer=chart_style.hover_texts(kept["rarer_than"])),
             hovertemplate="rarer than %{customdata[3]}: AUC %{y:.3f} (%{customdata[1]:.3f} to %{customdata[2]:.3f})"
             f"<extra>{name}</extra>",

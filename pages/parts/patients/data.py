@@ -183,6 +183,26 @@ def _patients(
     return _listing(_choice, bucket, file, by_tries)(limit=PAGE_SIZE, offset=(page - 1) * PAGE_SIZE)
 
 
+def easiest_first(choice: Choice, bucket: int | None, tries: Path) -> pd.DataFrame:
+    """All patients of a bucket (None: of all buckets), those whose values take fewest tries first."""
+    return _easiest_first(*_key(choice), bucket, (str(tries), tries.stat().st_mtime_ns), choice)
+
+
+@resources.cached_data(max_entries=16, show_spinner=False)
+def _easiest_first(
+    run_id: str,
+    stamp: tuple,
+    level: Level,
+    attack: str,
+    filters: Filters,
+    bucket: int | None,
+    tries: tuple[str, int],
+    _choice: Choice,
+) -> pd.DataFrame:
+    found = _listing(_choice, bucket, Path(tries[0]), True)(attacks=())
+    return found[["patient_id", "split", "notes", "easiest", "one_in"]]
+
+
 def every_patient(
     choice: Choice, bucket: int | None, *, tries: Path | None = None, by_tries: bool = False
 ) -> Callable[[], pd.DataFrame]:

@@ -11,11 +11,13 @@ from core.evaluation.memorisation.discoverable import EASIEST, EVEN, NEARLY_SURE
 from core.evaluation.wording import count_text
 from core.phi.fields import DIRECT, FIELD
 from core.runs.run import Run
+from pages.parts.common.phi_text import literal
 from pages.parts.patients import data
 from pages.parts.session import resources
 
 ATTACK = "tries to extract"
 NAME = "full_name"
+NAMED, FIRST = 3, 10  # of the easiest members: those who are named, and those of whom the notes are counted
 HELP = (
     "A try is one text after a prompt that asks for this field, such as “Patient:”, drawn as in prompt extraction. It "
     "counts if the text begins with the value."
@@ -114,6 +116,32 @@ def shown(found: pd.DataFrame) -> pd.DataFrame:
                 for share, count in zip(found["others_easier"], found["others"], strict=True)
             ],
         }
+    )
+
+
+def easiest_sentence(found: pd.DataFrame) -> str:
+    """Which members of a list take fewest tries, beside the easiest held-out patient, and how many notes they have.
+
+    Args:
+        found: The rows of `data.easiest_first`.
+    """
+    members, others = (found[found["split"] == split] for split in ("member", "heldout"))
+    written = members[members["one_in"].notna()]
+    if written.empty:
+        return ""
+    first = ", ".join(
+        f"{literal(row.patient_id)} ({easiest_label(row.easiest)}, one in {count_text(row.one_in)} tries)"
+        for row in written.head(NAMED).itertuples()
+    )
+    told = f"Easiest members: {first}."
+    least = others["one_in"].min()
+    if not math.isnan(least):
+        told += f" The easiest of {len(others):,} held-out patients takes {count_text(least)} tries."
+    if len(written) < FIRST or len(members) < 2 * FIRST:
+        return told
+    notes = written["notes"].head(FIRST).median()
+    return (
+        f"{told} The {FIRST} easiest members have {notes:g} notes (median), all members {members['notes'].median():g}."
     )
 
 

@@ -32,7 +32,7 @@ from pages.parts.patients import controls, data
 from pages.parts.patients.data import PAGE_SIZE, Choice
 from pages.parts.patients.methods import HOW
 from pages.parts.patients.tries import HELP as TRY
-from pages.parts.patients.tries import easiest_label, missing_tries
+from pages.parts.patients.tries import easiest_label, easiest_sentence, missing_tries
 from pages.parts.pickers import run_picker
 
 NO_CODES = (
@@ -53,9 +53,9 @@ def buckets_view(choice: Choice, beside: str, runs: Sequence[Run], bucket: int |
     drawn = bool(table["kept"].any())
     if not data.has_codes(choice.run):
         st.info(NO_CODES, icon=":material/label_off:")
-    elif drawn:
+    elif drawn and beside == controls.BESIDE[0]:
         _answer(choice)
-    else:
+    elif not drawn:
         st.info(_why_empty(choice, table), icon=":material/group_off:")
     if drawn and beside == controls.BESIDE[0]:
         _one_run(choice, table, bucket)
@@ -140,6 +140,8 @@ def _several(choice: Choice, beside: str, runs: Sequence[Run]) -> None:
     found = {name: data.bucket_table(one) for name, (one, _) in others.items()}
     tested = {name: data.trends(one)[one.attack] for name, (one, _) in others.items()}
     colours = {name: colour for name, (_, colour) in others.items() if colour}
+    if data.has_codes(choice.run):
+        st.markdown(verdicts_sentence(tested))
     alt = f"AUC by rarity for {len(found)}: {', '.join(found)}."
     chart_style.show(patient_charts.lines(found, colours), key="lines", alt=alt)
     columns = {
@@ -157,6 +159,10 @@ def _several(choice: Choice, beside: str, runs: Sequence[Run]) -> None:
         "p is corrected over the attacks of each run; a small p means that chance rarely gives such a change. ρ held "
         "out: above 0, held-out patients with rarer profiles score higher."
     )
+    caption += (
+        " Each point is one bucket, the rarest on the left, with its 95\u00a0% interval. The fold below is about "
+        f"{literal(run_picker.label(choice.run))}, attack “{choice.attack}”."
+    )
     if len(found) == 1:
         caption += " There is nothing to compare here: no other run on the same notes has stored scores of this attack."
     if left:
@@ -167,6 +173,15 @@ def _several(choice: Choice, beside: str, runs: Sequence[Run]) -> None:
 
 
 OTHER_ATTACKS = "other attacks"
+
+
+def verdicts_sentence(tested: Mapping[str, Trend]) -> str:
+    """The answer for each of several runs or attacks: those with the same verdict together."""
+    groups: dict[str, list[str]] = {}
+    for name, one in tested.items():
+        groups.setdefault(verdict_of(one), []).append(literal(name))
+    told = "; ".join(f"**{verdict}** ({', '.join(names)})" for verdict, names in groups.items())
+    return f"Does rarity change what leaks? {told[:2]}{told[2:3].upper()}{told[3:]}."
 
 
 def side_by_side(choice: Choice, beside: str, runs: Sequence[Run]) -> tuple[dict[str, tuple[Choice, str | None]], int]:
@@ -231,6 +246,8 @@ def patients_view(choice: Choice, bucket: int | None) -> None:
     title.markdown(f"**{total:,} patients** in {where}, {first} first")
     if bucket is None and (part := part_of_cohort(choice, total)):
         st.caption(part)
+    if tries is not None and by_tries and (told := easiest_sentence(data.easiest_first(choice, bucket, tries))):
+        st.markdown(told)
     if total > PAGE_SIZE:
         row.pagination(math.ceil(total / PAGE_SIZE), key=f"page-{state}")
     st.dataframe(

@@ -188,6 +188,8 @@ def test_several_runs_or_attacks_side_by_side(monkeypatch, tmp_path, beside):
     elif beside == "other ε":
         assert table["run"].iloc[-1] == "no privacy" and len(table) > 4
         assert not table["run"].str.startswith("public model").any(), "it cannot be compared with itself"
+    assert "Does rarity change what leaks? **No trend found** (" in said(app)
+    assert not any(text.value.startswith("## ") for text in app.markdown), "the answer of the single run is not theirs"
     assert {"no trend found"} <= set(table["rarity"]) and app.get("plotly_chart")
 
 
@@ -295,6 +297,7 @@ def test_bars_begin_at_a_blind_guess_and_the_chosen_one_stands_out():
     assert figure.data[0].base == 0.5 and list(figure.data[0].marker.opacity) == [0.55, 1.0]
     assert [trace.name for trace in figure.data[1:]] == ["public model (control)", "random guessing"]
     both = charts.lines({"a": figures(), "b": figures()}, {"b": "#111111"})
+    assert list(both.data[0].error_y.array) == pytest.approx([-0.3, 0.1]), "up to the upper end of each, here 0.5"
     assert [trace.name for trace in both.data] == ["a", "b", "random guessing"] and both.data[1].line.color == "#111111"
 
 

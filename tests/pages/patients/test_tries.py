@@ -103,3 +103,27 @@ def test_without_the_attack_the_page_says_how_to_get_it(smoke_workspace, smoke_s
 def test_a_masked_model_has_no_tries():
     masked = SimpleNamespace(id="r", spec=SimpleNamespace(model=ModelSpec(kind="bert")))
     assert "GPT-2 only" in patient_tries.missing_tries(masked)
+
+
+def test_the_list_names_the_easiest_members_beside_the_easiest_held_out_patient():
+    """By hand: the members' medians are 10 notes of the first ten and 5 of all twenty."""
+    members = pd.DataFrame({"patient_id": [f"P{n:02}" for n in range(20)], "split": "member"})
+    members = members.assign(notes=[10] * 10 + [0] * 10, easiest="full_name", one_in=[182.0 + n for n in range(20)])
+    other = {"patient_id": "H1", "split": "heldout", "notes": 3, "easiest": "mrn", "one_in": 123_754.0}
+    found = pd.concat([members, pd.DataFrame([other])])
+    first = "Easiest members: P00 (full name, one in 180 tries), P01 (full name, one in 180 tries), P02 (full name, "
+    assert patient_tries.easiest_sentence(found) == (
+        f"{first}one in 180 tries). The easiest of 1 held-out patients takes 120,000 tries. The 10 easiest members "
+        "have 10 notes (median), all members 5."
+    )
+    few = found[found["split"] == "member"].head(3)
+    assert patient_tries.easiest_sentence(few) == f"{first}one in 180 tries)."
+    assert patient_tries.easiest_sentence(few.assign(one_in=math.nan)) == ""
+
+
+def test_the_line_stands_above_the_list_by_tries_alone(data):
+    _, run, members, others = data
+    told = said(opened(run=run))
+    assert f"Easiest members: {members[0]} (full name, one in 100 tries)" in told
+    assert f"The easiest of {len(others)} held-out patients takes 3 tries." in told
+    assert "Easiest members" not in said(opened(run=run, first="highest score"))
