@@ -101,11 +101,11 @@ def sentences(found: dict[str, list[bool]]) -> list[str]:
 
 def first_words() -> str:
     """What a proof would look like, before the first guess."""
-    few, many = (f"{count} right guesses" for count in EXAMPLES)
+    few, many = EXAMPLES
     least, more = (proved_text(float(live_epsilon([True] * count)[-1])) for count in EXAMPLES)
     return (
-        f"The proof appears here after the first guess. {few} in a row prove ε ≥ {least}, {many} prove ε ≥ {more}; "
-        "each wrong guess takes some back."
+        f"The proof appears here after the first guess. {few} right guesses in a row prove ε ≥ {least}, {many} in a "
+        f"row prove ε ≥ {more}; after a wrong guess, more are needed."
     )
 
 

@@ -183,7 +183,7 @@ def test_a_hand_can_prove_something_and_the_page_says_what_before_the_first_gues
     assert guesses.ALONE > proof.FEWEST, "with one error to spare"
     app = visit("auditor", run=smoke_specs["dp"].run_id)
     told = "".join(one.value for one in app.caption)
-    assert "7 right guesses in a row prove ε ≥ 0.163, 30 right guesses prove ε ≥ 1.83" in told
+    assert "7 right guesses in a row prove ε ≥ 0.163, 30 in a row prove ε ≥ 1.83" in told
     assert "This model would promise ε = 8 per note if its noise were secret." in told
 
 
