@@ -129,10 +129,8 @@ def strongest_sentence(found: pd.DataFrame, name: str, level: str) -> str:
     judged = [Interval(*map(float, ends)) for ends in found[["value", "low", "high"]].to_numpy()]
     place, chosen = most_certain(judged, least=0.0, most=1.0)
     attack, ends = found["attack"].iloc[place], interval_text(chosen.low, chosen.high, lambda x: f"{x:.3f}")
-    return (
-        f"Of all {len(found)} attacks on “{name}”, the strongest by {WORDS[level][0]} is “{attack}”: AUC "
-        f"{chosen.value:.3f} ({ends}, corrected for choosing among {len(found)}; 0.5 is random guessing)."
-    )
+    unit = WORDS[level][0]
+    return f"Strongest of {len(found)} attacks on “{name}” by {unit}: “{attack}”, AUC {chosen.value:.3f} ({ends})."
 
 
 def leakage_sentence(found: Caught, level: str) -> str:

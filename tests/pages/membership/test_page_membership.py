@@ -209,13 +209,14 @@ def test_the_strongest_of_all_attacks_is_named_beside_the_one_in_the_picture(aud
     monkeypatch.setenv("PHILAB_DATA", str(audited))
     app = opened(left=smoke_specs["plain"].run_id, right=smoke_specs["dp"].run_id)
     assert app.multiselect(key="attacks-ROC").value == ["loss"]
-    assert said(app).count("Of all 3 attacks on “no privacy”, the strongest by note is “") == 1
-    assert said(app).count("the strongest by") == 1, "the private run had the loss attack alone"
+    beside = " ".join(one.value for one in app.caption)
+    assert beside.count("Strongest of 3 attacks on “no privacy” by note: “") == 1
+    assert beside.count("Strongest of") == 1, "the private run had the loss attack alone"
+    assert "Intervals allow for the choice; 0.5 is random guessing." in beside
     rows = [("loss", 0.51, 0.49, 0.53), ("rmia", 0.6, 0.56, 0.64), ("few", 0.7, 0.4, 0.9)]
     found = pd.DataFrame(rows, columns=["attack", "value", "low", "high"])
     told = sentences.strongest_sentence(found, "a", "patient").replace("\u00a0", " ")
-    assert told.startswith("Of all 3 attacks on “a”, the strongest by patient is “rmia”: AUC 0.600 (95 % interval 0.55")
-    assert told.endswith(", corrected for choosing among 3; 0.5 is random guessing).")
+    assert told.startswith("Strongest of 3 attacks on “a” by patient: “rmia”, AUC 0.600 (95 % interval 0.55")
     assert sentences.strongest_sentence(found.head(1), "a", "patient") == ""
 
 
