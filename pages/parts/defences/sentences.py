@@ -144,7 +144,7 @@ def answer(rows: pd.DataFrame, kind: str) -> str:
 
     If names stay within it without a defence too, that comes first: there is nothing that a defence is seen to add.
     The filter alone leaves the model as it is, so it is named second if anything else keeps names out. Names are not
-    all that leaks: where the loss attack still recognises the notes of the best, that is said too.
+    all that leaks: where the loss attack beats guessing on the training notes of the best, that is said too.
     """
     every = rows[(rows["metric"] == NAMES) & (rows["seeds"] > 0)]
     bare, known = every[every["defence"] == "nothing"], every[every["defence"] != "nothing"]
@@ -194,23 +194,20 @@ def _best(known: pd.DataFrame, kind: str, attacked: pd.DataFrame) -> str:
 
 
 def _recognised(safe: pd.DataFrame, kind: str, attacked: pd.DataFrame) -> str:
-    """That the loss attack recognises the training notes of the first of these, and the first of which it does not.
+    """That the loss attack beats guessing on the notes of the first of these, and the first at which it hardly does.
 
     With a space before it; empty if the interval of the first one's AUC is not above ½, or nothing was measured.
     """
     best = safe.iloc[0]["defence"]
     if best not in attacked.index or not attacked.loc[best, "low"] > BLIND:
         return ""
-    told = (
-        f" But the loss attack still recognises its training notes better than by guessing: {_auc(attacked.loc[best])}."
-    )
+    told = f" But the loss attack beats guessing on its training notes: AUC {_auc(attacked.loc[best])}"
     beside = next((row for _, row in safe.iterrows() if _reaches_blind(row["defence"], attacked)), None)
     if beside is None:
-        return told
+        return f"{told}."
     return (
-        f"{told} The most useful at which it does not clearly: **{beside['name']}**, "
-        f"{_auc(attacked.loc[beside['defence']])}, at {wording.perplexity_name(kind)} "
-        f"{wording.perplexity_text(beside['perplexity'])}."
+        f"{told}; not clearly with **{beside['name']}** ({wording.perplexity_name(kind)} "
+        f"{wording.perplexity_text(beside['perplexity'])}): {_auc(attacked.loc[beside['defence']])}."
     )
 
 
@@ -220,9 +217,8 @@ def _reaches_blind(defence: str, attacked: pd.DataFrame) -> bool:
 
 
 def _auc(row: pd.Series) -> str:
-    """`AUC 0.612 (95 % interval 0.601 to 0.624)`: with three digits, so that 0.503 does not look like guessing."""
-    number = "{:.3f}".format
-    return f"AUC {number(row['value'])} ({wording.interval_text(row['low'], row['high'], number)})"
+    """`0.612 (0.601 to 0.624)`: with three digits, so that 0.503 does not look like guessing."""
+    return f"{row['value']:.3f} ({row['low']:.3f} to {row['high']:.3f})"
 
 
 def lowest(rows: pd.DataFrame, risk: Drawn) -> str:

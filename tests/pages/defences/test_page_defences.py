@@ -294,14 +294,14 @@ def scrubbed_and_private(low: float, dp_low: float = 0.499) -> pd.DataFrame:
     return pd.concat([names, aucs.assign(control=math.nan, control_low=math.nan, control_high=math.nan)])
 
 
-def test_the_answer_by_names_says_whether_the_loss_attack_still_recognises_the_notes():
+def test_the_answer_by_names_says_whether_the_loss_attack_beats_guessing():
     told = sentences.answer(scrubbed_and_private(0.601), "gpt2")
     assert "the most useful is **Scrubbing, recall 95 %**" in told and told.endswith(
-        "But the loss attack still recognises its training notes better than by guessing: AUC 0.612 "
-        "(95\u00a0% interval 0.601 to 0.620). The most useful at which it does not clearly: **DP per note, ε = 8**, "
-        "AUC 0.515 (95\u00a0% interval 0.499 to 0.620), at perplexity 8.70."
+        "But the loss attack beats guessing on its training notes: AUC 0.612 (0.601 to 0.620); not clearly with "
+        "**DP per note, ε = 8** (perplexity 8.70): 0.515 (0.499 to 0.620)."
     )
-    assert "The most useful at which" not in sentences.answer(scrubbed_and_private(0.601, dp_low=0.503), "gpt2")
+    both = sentences.answer(scrubbed_and_private(0.601, dp_low=0.503), "gpt2")
+    assert "beats guessing" in both and "not clearly with" not in both
     assert "loss attack" not in sentences.answer(scrubbed_and_private(0.5), "gpt2"), "no more than guessing"
     found = scrubbed_and_private(0.601)
     assert "loss attack" not in sentences.answer(found[found["metric"] != "auc_loss"], "gpt2"), "not measured"
