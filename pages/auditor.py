@@ -33,8 +33,7 @@ def offered() -> list[Run]:
 
 def choose(runs: list[Run]) -> tuple[Run, bool]:
     """The model and whether it helps: one's own choice, or the presenter's, which a class follows."""
-    now = classroom.counts()
-    if now is not None and not classroom.host_key():
+    if (now := followed()) is not None:
         run = _chosen(now, runs)
         st.markdown(f"**The class audits** {phi_text.literal(run_picker.label(run))}")
         return run, now.audited is not None and now.audited.helped
@@ -46,6 +45,11 @@ def choose(runs: list[Run]) -> tuple[Run, bool]:
     )
     classroom.choose(Audited(run.id, helped))
     return run, helped
+
+
+def followed() -> Counts | None:
+    """The class that this page follows: for a student in one, whose presenter chooses."""
+    return None if classroom.host_key() else classroom.counts()
 
 
 def _chosen(now: Counts, runs: list[Run]) -> Run:
@@ -97,7 +101,7 @@ def _proved(run: Run, runs: list[Run]) -> None:
     if now is not None and now.round != classroom.joined_round():
         classroom.next_round()
         st.rerun(scope="app")  # the presenter has restarted the class
-    if now is not None and not classroom.host_key() and _chosen(now, runs) != run:
+    if followed() is not None and now is not None and _chosen(now, runs) != run:
         st.rerun(scope="app")  # the presenter has chosen another model
     found = proof.series(guesses.votes(run))
     if not found:
@@ -121,7 +125,10 @@ if not runs:
     st.info("There is no trained model with scores yet. Train one first: a small one takes minutes.")
     shell.link("train", "Train a model", icon=":material/model_training:")
     st.stop()
-picture, knobs = layout.picture_and_knobs()
+if followed() is None:
+    picture, knobs = layout.picture_and_knobs()
+else:  # there is nothing to set, and on a phone knobs are folded away
+    knobs, picture = st.container(), st.container()
 with knobs:
     run, helped = choose(runs)
     if classroom.room():

@@ -39,10 +39,12 @@ def test_from_a_bar_to_a_patient_to_a_file(tab, patient_server, shot):
     settled(tab)
     patient = first_patient(tab)
     shot(tab, "patients-one", full=True)
-    file = downloaded(tab, tab.locator(f".st-key-download-patients-bucket-{bucket} button"))
+    file = downloaded(tab, tab.locator(f"[class*=st-key-download-patients-][class*=-bucket-{bucket}] button"))
     frame = pd.read_csv(file.path())
-    assert file.suggested_filename == f"patients-bucket-{bucket}.csv"
-    assert frame["patient_id"].iloc[0] == patient and frame["one_in"].dropna().is_monotonic_increasing
+    run = demo_spec("gpt2", None, 0).run_id
+    assert file.suggested_filename.startswith(f"patients-{run}-")
+    assert file.suggested_filename.endswith(f"-bucket-{bucket}.csv")
+    assert frame["patient"].iloc[0] == patient and frame["one try in"].dropna().is_monotonic_increasing
     tab.reload()
     expect(tab.get_by_role("heading", name=re.compile(f"^Patient {patient}"))).to_be_visible(timeout=WAIT)
     in_link(tab, f"bucket={bucket}\\b")

@@ -131,7 +131,7 @@ def everything(found: Sequence[Finding], veiled: Collection[str]) -> None:
 
 def on_other_text(found: Sequence[Finding], veiled: Collection[str]) -> None:
     """What becomes of verdicts on text that was not generated here, folded away."""
-    pairs = [pair for pair in asked_of_both(found) if not veiled.intersection(one.claim.id for one in pair)]
+    pairs = [pair for pair in asked_of_both(found) if not any(one.claim.id in veiled for one in pair)]
     if not pairs:
         return
     with st.expander("Which claims survive on text that was not generated here?"):
