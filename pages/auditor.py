@@ -48,7 +48,7 @@ def choose(runs: list[Run]) -> tuple[Run, bool]:
 
 
 def followed() -> Counts | None:
-    """The class that this page follows: for a student in one, whose presenter chooses."""
+    """The class that this page follows: for a student in one, where the presenter chooses."""
     return None if classroom.host_key() else classroom.counts()
 
 

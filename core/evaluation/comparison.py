@@ -10,7 +10,7 @@ LOOK = "The ε trade-off page compares both with the same training without noise
 
 
 def differences(runs: Sequence[Run]) -> str:
-    """How the trainings of a private and an unconstrained run differ besides noise: of the first two of one model.
+    """How the trainings of a private and an unconstrained run differ apart from noise: of the first two of one model.
 
     Their recipes differ, so what separates the two models is not privacy alone. A control without noise among the runs
     changes nothing: it has the private run's recipe. Empty if no two runs have the same notes and kind of model.

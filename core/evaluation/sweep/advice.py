@@ -135,9 +135,9 @@ def overfitted(plain: Run, runs: int = 1) -> list[str]:
     if not own["high"] < heldout["low"]:
         return []
     name = perplexity_name(plain.spec.model.kind)
-    whose = f"its {name}" if runs == 1 else f"the {name} of {plain.id}, one of {runs} seeds,"
+    figure = f"its {name}" if runs == 1 else f"the {name} of {plain.id}, one of {runs} seeds,"
     return [
-        f"100 % of the gain is the run without privacy. It is overfitted: {whose} "
+        f"100 % of the gain is the run without privacy. It is overfitted: {figure} "
         f"is {perplexity_text(own['value'])} on its own notes and {perplexity_text(heldout['value'])} on held-out "
         "ones. Part of its gain is memorised text, so 100 % is a reference and not a goal."
     ]

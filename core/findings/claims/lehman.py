@@ -251,7 +251,7 @@ CLAIMS = (
         needs=_needs(HALF),
         sizes=f"{CLASSROOM}; 421 patients",
         differs="Full names are in about half of the notes, where MIMIC has them in 0.013 % of its sentences. GPT-2 is "
-        f"added, whose figure of .96 was known. The line of .6 is ours. {LATER_SEEDS} {SYNTHETIC}",
+        f"added; its figure of .96 was known. The line of .6 is ours. {LATER_SEEDS} {SYNTHETIC}",
         why={
             "does not hold": "Here notes name their patients often, and that matters: with names in every note the AUC "
             "for DistilBERT's last names rises to .83 (L-c26). The paper's rises to .733 in template notes alone: with "

@@ -52,13 +52,13 @@ def _false_leaks(runs: StoredRuns) -> list[Figure]:
 
 
 def reduction(runs: StoredRuns, label: str, private: RunSpec, other: RunSpec, figures: int) -> Figure:
-    """Rate of leaks of a private run − (1 − LEAST_REDUCTION) · that of another: one of so many figures of a claim."""
+    """Rate of leaks of a private run − (1 − LEAST_REDUCTION) · that of another; `figures` is how many a claim has."""
     sides = tuple(share_of_texts(runs, spec, "attempts_with_leak", figures) for spec in (private, other))
     return labelled(label, intervals.weighted_sum((1, LEAST_REDUCTION - 1), sides), joint=True)
 
 
 def leaks_apart(runs: StoredRuns, label: str, one: RunSpec, other: RunSpec, figures: int) -> Figure:
-    """Rate of leaks of one run − that of another: one of so many figures of a claim."""
+    """Rate of leaks of one run − that of another; `figures` is how many a claim has."""
     sides = (share_of_texts(runs, spec, "attempts_with_leak", figures) for spec in (one, other))
     return labelled(label, intervals.difference(*sides), joint=True)
 

@@ -43,7 +43,7 @@ def labelled(
 
 
 def share_of_texts(runs: StoredRuns, spec: RunSpec, metric: str, figures: int) -> Interval:
-    """A share of a run's texts, with Wilson's interval at 1 − 0.05/`figures`: so many of a claim hold together.
+    """A share of a run's texts, with Wilson's interval at 1 − 0.05/`figures`: that many of a claim hold together.
 
     Where hardly any text counts, it grows with the square of the quantile, so it cannot be widened afterwards.
 

@@ -120,7 +120,7 @@ def _measured(run: Run, notes: NotesOf) -> Measured:
 def _ratios(measured: Iterable[Measured], stages: Sequence[Stage]) -> dict[str, float]:
     """Median ratio of measured to default seconds of each stage, by key.
 
-    A job's stage counts if its default seconds are of the same order as in `stages`: what a tiny training needs besides
+    A job's stage counts if its default seconds are of the same order as in `stages`: what a tiny training needs beside
     its steps says little about a long one.
     """
     wanted = {_plain(one.key): one.seconds for one in stages}

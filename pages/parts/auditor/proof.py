@@ -20,7 +20,7 @@ LINES = {  # who guessed → colour and dash
     "the machine, on the same notes": (chart_style.CONTROL, "dash"),
 }
 FEWEST = next(count for count in range(1, 100) if live_epsilon([True] * count)[-1] > 0)  # right guesses in a row
-EXAMPLES = (FEWEST, 30)  # right guesses in a row whose proofs are given before the first guess
+EXAMPLES = (FEWEST, 30)  # right guesses in a row: what they prove is said before the first guess
 HOW = """
 For each note a fair coin decided whether it comes from a patient the model was trained on or from one it never saw;
 each patient appears once, even if you change to another model of the same hospital. If exchanging one patient for

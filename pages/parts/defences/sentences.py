@@ -168,7 +168,7 @@ def _needless(row: pd.Series, kind: str) -> str:
 
 
 def _best(known: pd.DataFrame, kind: str, attacked: pd.DataFrame) -> str:
-    """The most useful of these measured defences whose names stay within their control.
+    """The most useful of these measured defences that keep names within their control.
 
     Args:
         known: The measured defences with their figures of names.
