@@ -157,12 +157,18 @@ def pack(path: Path) -> None:
 
 
 def _pack_long(path: Path) -> None:
-    """Byte-stream split for columns of floats, then zstd."""
+    """Byte-stream split for columns of floats, what differs from the row before for ids, then zstd."""
     table = pq.read_table(path)
     floats = [field.name for field in table.schema if pa.types.is_floating(field.type)]
-    others = [name for name in table.schema.names if name not in floats]
-    split = {"use_byte_stream_split": floats, "use_dictionary": others}
-    pq.write_table(table, path, compression="zstd", compression_level=19, **split)
+    ids = [field.name for field in table.schema if field.name.endswith("_id") and _is_text(field.type)]
+    encodings = {**dict.fromkeys(floats, "BYTE_STREAM_SPLIT"), **dict.fromkeys(ids, "DELTA_BYTE_ARRAY")}
+    others = [name for name in table.schema.names if name not in encodings]
+    options = {"use_dictionary": others, "column_encoding": encodings}
+    pq.write_table(table, path, compression="zstd", compression_level=19, **options)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def _pack_short(path: Path) -> None:

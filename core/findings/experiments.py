@@ -64,6 +64,12 @@ def rarely_named(kind: ModelKind) -> RunSpec:
     return spec.model_copy(update={"corpus": spec.corpus.model_copy(update={"naming_rate": 0.1})})
 
 
+def half_generic(kind: ModelKind, seed: int = 0) -> RunSpec:
+    """As `plain`, of the same patients' notes, but half of them are about the ward and hold no patient's detail."""
+    spec = plain(kind, seed)
+    return spec.model_copy(update={"corpus": spec.corpus.model_copy(update={"generic_rate": 0.5})})
+
+
 def large(kind: ModelKind, epsilon: float | None) -> RunSpec:
     """Trained on `classroom-48k`, with or without privacy; claims ask the first seed alone."""
     return spec_of("48k", kind, epsilon, SEEDS[0])

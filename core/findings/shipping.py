@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
+
 from core.common.files import make_folder, replaced
 from core.common.folders import building
 from core.demo.export import copy_run, publish_packed, thinned
@@ -28,6 +30,7 @@ from core.runs.store import DEMO, Workspace
 from core.runs.tables import read_table, write_table
 
 TEXTS = ("generations", "hits")  # the texts that a model wrote, and what was found in them
+SCORES = "scores"  # of single notes
 EXAMPLES = ("examples", "example_hits")  # the same of a few attempts, in runs with figures only
 
 
@@ -114,8 +117,15 @@ def _copy_audit(need: Need, run: Run, workspace: Workspace, out: Path, read: set
                 kept = outcome.tables if source is there or outcome.attack in read else ()
                 tables = {name: source.table_of(outcome.attack, name) for name in kept}
                 found = {name: table for name, table in tables.items() if table is not None}
+                if source is stored and SCORES in found:
+                    found[SCORES] = _single(found[SCORES])
                 copy.record(replace(outcome, tables=tuple(found)), found)
         publish_packed(beside / run.id, final)
+
+
+def _single(scores: pd.DataFrame) -> pd.DataFrame:
+    """The scores in single precision, in which models compute: so they take half as much room."""
+    return scores.assign(score=scores["score"].astype("float32").astype("float64"))
 
 
 def _copy_shadows(need: Need, here: Workspace, out: Path) -> None:

@@ -297,7 +297,8 @@ def test_a_thinned_history_keeps_epochs_and_the_last_step() -> None:
 
 @pytest.mark.parametrize(("rows", "part"), ((0, 0.5), (3, 0.5), (6_000, 1.0)))
 def test_a_table_is_packed_without_losing_a_bit(rows: int, part: float, tmp_path: Path) -> None:
-    frame = pd.DataFrame({"metric": ["perplexity"] * rows, "value": [1 / (3 + row) for row in range(rows)]})
+    notes = [f"P{row // 9:04d}-{row % 9 + 1:02d}" for row in range(rows)]
+    frame = pd.DataFrame({"metric": "perplexity", "value": [1 / (3 + row) for row in range(rows)], "note_id": notes})
     path = write_table(tmp_path, "metrics", frame, version=4)
     before, size = pq.read_table(path), path.stat().st_size
     pack(path)

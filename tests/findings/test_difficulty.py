@@ -9,7 +9,7 @@ import pytest
 from core.evaluation.membership.units import units
 from core.evaluation.stats.bootstrap import patient_weights
 from core.findings.measures.attacks import Side, auc, difference
-from core.findings.measures.difficulty import auc_beyond, auc_within, spread_left, tenths
+from core.findings.measures.difficulty import auc_beyond, auc_within, spread_left, spread_ratio, tenths
 
 
 def notes_of(seed: int, *, gain: float, spread: float, patients: int = 40, notes: int = 6) -> pd.DataFrame:
@@ -98,3 +98,17 @@ def test_the_spread_that_is_left_is_that_of_the_notes_never_read() -> None:
     assert (found.low, found.high) == pytest.approx(tuple(np.quantile(drawn, [0.02, 0.98])), abs=0.02)
     doubled = spread_left(rows.assign(score=2 * rows["score"] + 1_000), rows)
     assert (doubled.value, doubled.low, doubled.high) == pytest.approx((2, 2, 2))
+
+
+def test_spreads_are_compared_between_other_notes_of_the_same_patients() -> None:
+    rows = notes_of(4, gain=5.0, spread=2.0)
+    more = pd.concat([rows.assign(score=3 * rows["score"] - 7), rows.assign(score=3 * rows["score"] - 7)])
+    found = spread_ratio(more, rows)
+    assert (found.value, found.low, found.high) == pytest.approx((3, 3, 3))  # twice as many notes, equally often
+    others = rows[rows["split"] == "heldout"]
+    half = rows.groupby("patient_id").sample(frac=0.5, random_state=0)
+    kept = half[half["split"] == "heldout"]["score"]
+    assert spread_ratio(half, rows).value == pytest.approx(kept.std(ddof=0) / others["score"].std(ddof=0))
+    gone = rows[rows["patient_id"] != others["patient_id"].iloc[0]]
+    with pytest.raises(ValueError, match="different patients"):
+        spread_ratio(gone, rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -54,3 +55,19 @@ def test_an_audit_goes_with_the_tables_that_claims_read_and_keeps_what_is_there(
     assert set(copied.outcomes()) == {HALF, SUMMARY, RANKS}
     pd.testing.assert_frame_equal(copied.table("probes"), audit.table_of(RANKS, "probes"))
     pd.testing.assert_frame_equal(copied.table("probe_figures"), audit.table("probe_figures"))
+
+
+def test_scores_of_notes_go_in_single_precision_and_those_that_are_there_stay(here, smoke_specs, tmp_path) -> None:
+    spec, out = smoke_specs["plain"], tmp_path / "shipped"
+    audit = here.audit(spec.run_id)
+    for attack in (OTHER, RANKS):
+        rows = pd.DataFrame({"attack": [attack], "note_id": ["P0001-01"], "score": [-2 / 3]})
+        audit.record(Outcome(attack, "done", 1.0, "", ("scores",), 1, 0.0), {"scores": rows})
+    claims = [_claim(f"L-c{number}", Need(spec, audit=(one,))) for number, one in enumerate((OTHER, RANKS), start=1)]
+    ship(claims[:1], here, out)
+    copied = Workspace(tmp_path / "nothing", shared=(out,)).audit(spec.run_id)
+    assert copied.table("scores")["score"].tolist() == [float(np.float32(-2 / 3))]
+    file = next((out / "audits" / spec.run_id).rglob("zlib.parquet"))
+    pd.read_parquet(file).assign(score=-2 / 3).to_parquet(file)
+    ship(claims, here, out)
+    assert sorted(copied.table("scores")["score"]) == [-2 / 3, float(np.float32(-2 / 3))]

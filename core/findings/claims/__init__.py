@@ -6,11 +6,12 @@ from core.findings.claim import PAPERS, Claim
 from core.findings.claims.again.abstracts import CLAIMS as REAL_ABSTRACTS
 from core.findings.claims.again.epochs import CLAIMS as EPOCHS
 from core.findings.claims.again.hoory_grid import CLAIMS as HOORY_GRID
-from core.findings.claims.again.inserted_names import CLAIMS as INSERTED_NAMES
 from core.findings.claims.again.kinds import CLAIMS as KINDS
+from core.findings.claims.again.other_notes.half_generic import CLAIMS as HALF_GENERIC
+from core.findings.claims.again.other_notes.inserted_names import CLAIMS as INSERTED_NAMES
+from core.findings.claims.again.other_notes.rarely_named import CLAIMS as RARELY_NAMED
 from core.findings.claims.again.public_notes import CLAIMS as PUBLIC_NOTES
 from core.findings.claims.again.public_notes_ratio import CLAIMS as PUBLIC_NOTES_RATIO
-from core.findings.claims.again.rarely_named import CLAIMS as RARELY_NAMED
 from core.findings.claims.again.ratio_explained import CLAIMS as RATIO_EXPLAINED
 from core.findings.claims.again.sizes import CLAIMS as SIZES
 from core.findings.claims.again.twelve import CLAIMS as TWELVE
@@ -38,7 +39,7 @@ _FILES: tuple[tuple[Claim, ...], ...] = (
     *(MIRESHGHALLAH, MIRESHGHALLAH_ENERGIES, MIRESHGHALLAH_SAMPLES, MIRESHGHALLAH_RATIO),
     *(LEHMAN, LEHMAN_LAYERS, RARELY_NAMED, LEHMAN_TEXTS, INSERTED_NAMES),
     *(TWELVE, WITHOUT_NOISE),
-    *(PUBLIC_NOTES, PUBLIC_NOTES_RATIO, RATIO_EXPLAINED),
+    *(PUBLIC_NOTES, PUBLIC_NOTES_RATIO, RATIO_EXPLAINED, HALF_GENERIC),
 )
 
 

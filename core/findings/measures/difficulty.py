@@ -87,19 +87,42 @@ def spread_left(ratio_scores: pd.DataFrame, loss: pd.DataFrame) -> Interval:
     The model read none of these notes, so what their scores differ by is not membership. Both scores are in nats per
     token, and the ratio is the loss attack's score less the reference's.
     """
-    sides = [rows.loc[rows["split"] == "heldout"].set_index("note_id") for rows in (ratio_scores, loss)]
-    both = sides[0][["patient_id", "score"]].join(sides[1]["score"], how="inner", rsuffix="_loss")
-    values = both[["score", "score_loss"]].to_numpy(dtype=float)
-    values -= values.mean(axis=0)  # so that squares lose no digits
-    moments = pd.DataFrame(np.column_stack([np.ones(len(values)), values, values**2]))
-    by_patient = moments.groupby(both["patient_id"].to_numpy()).sum()
+    sides = [_never_read(rows).set_index("note_id") for rows in (ratio_scores, loss)]
+    shared = sides[0].index.intersection(sides[1].index)
+    return spread_ratio(*(rows.loc[shared] for rows in sides))
+
+
+def spread_ratio(one: pd.DataFrame, other: pd.DataFrame) -> Interval:
+    """Standard deviation of the scores of `one` / of `other`, over notes of held-out patients, resampled for both.
+
+    The two may be about other notes, such as those of two hospitals, but must be about the same patients.
+    """
+    moments = [_moments(_never_read(rows)) for rows in (one, other)]
+    if not moments[0].index.equals(moments[1].index):
+        raise ValueError("the two sides of a comparison are about different patients")
 
     def statistic(weights: np.ndarray) -> np.ndarray:
-        notes, first, second = np.split(weights @ by_patient.to_numpy(), [1, 3], axis=1)
-        spread = np.sqrt(second / notes - (first / notes) ** 2)
-        return ratio(spread[:, 0], spread[:, 1])
+        return ratio(*(_spread(weights @ by_patient.to_numpy()) for by_patient in moments))
 
-    return patient_bootstrap(statistic, by_patient.index, resamples=MANY)
+    return patient_bootstrap(statistic, moments[0].index, resamples=MANY)
+
+
+def _never_read(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.loc[rows["split"] == "heldout"]
+
+
+def _moments(rows: pd.DataFrame) -> pd.DataFrame:
+    """Number of notes, sum of their scores and of the squares, by patient."""
+    score = rows["score"].astype(float)
+    score = score - score.mean()  # so that squares lose no digits
+    return pd.DataFrame({"notes": 1.0, "first": score, "second": score**2}).groupby(rows["patient_id"]).sum()
+
+
+def _spread(sums: np.ndarray) -> np.ndarray:
+    """Standard deviation by resample, (B,), of the sums of `_moments`, (B, 3)."""
+    notes, first, second = sums.T
+    found: np.ndarray = np.sqrt(second / notes - (first / notes) ** 2)
+    return found
 
 
 def shadow_spread_left(runs: StoredRuns, spec: RunSpec) -> Interval:
@@ -149,11 +172,6 @@ def _spread_of(member: bool) -> Callable[[Units], Callable[[np.ndarray], np.ndar
         score, patient = judged.score[chosen] - judged.score[chosen].mean(), judged.patient[chosen]
         sums = [np.bincount(patient, score**power, minlength=len(judged.patient_member)) for power in range(3)]
 
-        def statistic(weights: np.ndarray) -> np.ndarray:
-            count, first, second = (weights @ one for one in sums)
-            found: np.ndarray = np.sqrt(second / count - (first / count) ** 2)
-            return found
-
-        return statistic
+        return lambda weights: _spread(np.stack([weights @ one for one in sums], axis=1))
 
     return spread

@@ -1,1 +1,1 @@
-"""Claims of several papers asked again: in a larger hospital, and about text that was not generated here."""
+"""Claims of several papers asked again: in a larger hospital, of other notes, and about text not generated here."""
