@@ -1,6 +1,7 @@
 """What still leaks under each defence, and what it costs: a row a defence, with both intervals and its control.
 
-The names stand beside the rows, so that none overlaps on a narrow screen; the two panels share the rows.
+The names stand beside the rows, so that none overlaps on a narrow screen; the two panels share the rows. The axes are
+above the rows, so that what is measured is in view with the first of them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pages.parts.tradeoff.drawn import Drawn
 TICKS = (2, 5, 10, 20, 50, 100, 200, 500, 1000)
 MOST_TICKS = 3  # on the panel of perplexity, so that they do not touch on a phone
 BELOW = 0.27  # of a row: how far below its defence a control is drawn
-ROW, AXES = 42, 86  # pixels: a row of two lines of text, and what is below the rows
+ROW, AXES = 38, 78  # pixels: a row of two lines of text, and what is above the rows
 PUBLIC = "Public model"
 RISKS = ["value", "low", "high", "control", "control_low", "control_high", "base"]
 PANELS = ((0.0, 0.56), (0.64, 1.0))  # parts of the width: what leaks, what it costs
@@ -110,6 +111,7 @@ def _frame(figure: go.Figure, rows: pd.DataFrame, risk: Drawn, useful: str) -> N
         },
         xaxis={
             "domain": PANELS[0],
+            "side": "top",
             "title": chart_style.wrapped(risk.axis, 20),
             "tickformat": "~%" if risk.share else None,
             "range": chart_style.roomy(rows[RISKS].assign(floor=risk.floor), zero=not risk.floor),
@@ -120,6 +122,7 @@ def _frame(figure: go.Figure, rows: pd.DataFrame, risk: Drawn, useful: str) -> N
         xaxis2={
             "domain": PANELS[1],
             "anchor": "y",
+            "side": "top",
             "type": "log",
             "title": f"{useful.replace('-', '-<br>')}<br>← more useful",
             **_perplexities(rows),
