@@ -298,11 +298,11 @@ def test_a_thinned_history_keeps_epochs_and_the_last_step() -> None:
 @pytest.mark.parametrize(("rows", "part"), ((0, 0.5), (3, 0.5), (6_000, 1.0)))
 def test_a_table_is_packed_without_losing_a_bit(rows: int, part: float, tmp_path: Path) -> None:
     notes = [f"P{row // 9:04d}-{row % 9 + 1:02d}" for row in range(rows)]
-    frame = pd.DataFrame({"metric": "perplexity", "value": [1 / (3 + row) for row in range(rows)], "note_id": notes})
-    path = write_table(tmp_path, "metrics", frame, version=4)
+    frame = pd.DataFrame({"attack": "loss", "note_id": notes, "score": [1 / (3 + row) for row in range(rows)]})
+    path = write_table(tmp_path, "scores", frame, version=4)
     before, size = pq.read_table(path), path.stat().st_size
     pack(path)
     after = pq.read_table(path)
     assert after.equals(before) and (after.to_pandas().dtypes == before.to_pandas().dtypes).all()
-    assert table_version(tmp_path, "metrics") == 4
+    assert table_version(tmp_path, "scores") == 4
     assert path.stat().st_size < part * size, "most of a short table would be descriptions of its columns"

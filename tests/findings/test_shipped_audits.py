@@ -70,4 +70,4 @@ def test_scores_of_notes_go_in_single_precision_and_those_that_are_there_stay(he
     file = next((out / "audits" / spec.run_id).rglob("zlib.parquet"))
     pd.read_parquet(file).assign(score=-2 / 3).to_parquet(file)
     ship(claims, here, out)
-    assert sorted(copied.table("scores")["score"]) == [-2 / 3, float(np.float32(-2 / 3))]
+    assert set(copied.table("scores")["score"]) == {-2 / 3, float(np.float32(-2 / 3))}
