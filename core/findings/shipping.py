@@ -112,7 +112,9 @@ def _copy_audit(need: Need, run: Run, workspace: Workspace, out: Path, read: set
     there = replace(stored, folder=final, shared=())
     with building(final.parent, private=False) as beside:
         copy = replace(stored, folder=beside / run.id, shared=())
-        for source, names in ((there, there.outcomes().keys()), (stored, need.audit)):
+        known = there.outcomes()
+        new = [name for name in need.audit if name not in known or (name in read and not known[name].tables)]
+        for source, names in ((there, known.keys()), (stored, new)):
             for outcome in (source.outcomes()[name] for name in names):
                 kept = outcome.tables if source is there or outcome.attack in read else ()
                 tables = {name: source.table_of(outcome.attack, name) for name in kept}
