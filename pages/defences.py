@@ -14,6 +14,7 @@ from pages.parts.common import chart_style, guess, layout, shell
 from pages.parts.common.data_table import data_table
 from pages.parts.common.public_noise import caption_public_noise
 from pages.parts.common.query_params import KEEP
+from pages.parts.common.typography import unbroken
 from pages.parts.defences import filter_view, sentences
 from pages.parts.defences.charts import risk_and_cost
 from pages.parts.jobs import monitor
@@ -116,9 +117,9 @@ def draw(guessed: str, defences: list[Defence], table: pd.DataFrame, knobs: Delt
     rows = table[table["metric"] == name]
     other = "" if name == sentences.NAMES else sentences.lowest(rows, known[name])
     if other:  # one sentence alone: with both, the chart's axes are below the window's end
-        st.markdown(other)
+        st.markdown(unbroken(other))
     else:
-        guess.show_answer(guessed, sentences.answer(table, kind))
+        guess.show_answer(guessed, unbroken(sentences.answer(table, kind)))
     figure = risk_and_cost(rows[rows["seeds"] > 0], known[name], kind)
     st.html(chart_style.legend_html(figure))
     chart_style.show(
@@ -129,7 +130,7 @@ def draw(guessed: str, defences: list[Defence], table: pd.DataFrame, knobs: Delt
     train_missing(defences, table)
     with st.expander("Each defence, and what it measured"):
         for defence, (_, row) in zip(defences, rows.iterrows(), strict=True):
-            st.markdown(f"**{defence.name}.** {defence.sentence} {sentences.found(row, name)}")
+            st.markdown(unbroken(f"**{defence.name}.** {defence.sentence} {sentences.found(row, name)}"))
     with st.expander("This risk as a table"):
         st.dataframe(
             sentences.shown(rows, known[name], kind),

@@ -14,6 +14,7 @@ from core.findings.stored_runs import with_shipped
 from core.findings.wording import bases_text, figure_text, range_text, rule_text, together
 from pages.parts.common import chart_style, guess, shell
 from pages.parts.common.data_table import data_table
+from pages.parts.common.typography import unbroken
 from pages.parts.findings import charts, veil
 from pages.parts.pickers import run_picker
 from pages.parts.session import classroom, owner
@@ -41,7 +42,7 @@ def show(one: Finding) -> None:
     """The claim, and after a guess where one is asked for its verdict and picture."""
     claim = one.claim
     st.header(f"{claim.id}: {claim.title}", anchor=False)
-    st.markdown(f"{claim.says} **{claim.paper}**: {claim.figure} ({claim.place}).")
+    st.markdown(unbroken(f"{claim.says} **{claim.paper}**: {claim.figure} ({claim.place})."))
     if one.verdict == NOT_RUN:
         st.markdown("**Not run yet.** Not all of its runs are here. The command below trains and attacks them.")
     else:
@@ -69,8 +70,8 @@ def show(one: Finding) -> None:
 def _verdict(one: Finding, answer: str) -> None:
     assert one.evidence is not None  # only claims that were run get here
     guessed = f"You guessed “{answer}”. " if answer else ""
-    st.markdown(f"{guessed}**{_VERDICTS[str(one.verdict)]}.** {one.why or _figures_in_short(one)}")
-    st.markdown(f"Measured: {one.claim.quantity}.")
+    st.markdown(unbroken(f"{guessed}**{_VERDICTS[str(one.verdict)]}.** {one.why or _figures_in_short(one)}"))
+    st.markdown(unbroken(f"Measured: {one.claim.quantity}."))
     if any(figure.has_interval for figure in one.evidence.figures):
         chart_style.show(
             charts.figures(one),

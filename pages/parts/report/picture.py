@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from core.common.formatting import promised_text
-from core.evaluation.wording import NBSP, percent
+from core.evaluation.wording import percent
 from pages.parts.common import chart_style
 from pages.parts.common.phi_text import literal
 
@@ -53,11 +52,6 @@ def name_in_bold(name: str) -> str:
     """`**B (ε = 8 per note).**` of the report's name `B: ε = 8 per note`: a sentence with a colon may follow."""
     letter, colon, settings = name.partition(": ")
     return f"**{literal(f'{letter} ({settings})' if colon else name, 200)}.**"
-
-
-def unbroken(text: str) -> str:
-    """The text with each `ε = 8` on one line."""
-    return re.sub(r"([εδσ]) = (?=\S)", rf"\1{NBSP}={NBSP}", text)
 
 
 def _guarantee(model: dict[Hashable, Any], refuted: bool) -> str:

@@ -16,6 +16,7 @@ from core.runs.run import Run
 from pages.parts.access import viewer
 from pages.parts.common import chart_style, shell
 from pages.parts.common.phi_text import coded, literal
+from pages.parts.common.typography import unbroken
 from pages.parts.pickers import run_picker
 from pages.parts.report import annex, decision_form, picture
 from pages.parts.session import classroom, owner, resources
@@ -168,9 +169,9 @@ def show(runs: Sequence[Run], knobs: DeltaGenerator) -> None:
         st.error(str(error), icon=":material/error:")
         return
     subject = first.facts["subject"]
-    sentences.markdown(picture.unbroken(f"{picture.name_in_bold(subject['name'])} **{subject['sentence']}**"))
+    sentences.markdown(unbroken(f"{picture.name_in_bold(subject['name'])} **{subject['sentence']}**"))
     for line in picture.answers(first):
-        sentences.markdown(picture.unbroken(line))
+        sentences.markdown(unbroken(line))
     _glance(first)
     _next_steps(first)
     with st.expander("Decision: who gets the model, and who signs"):
@@ -219,9 +220,7 @@ def _glance(first: Report) -> None:
     from core.evaluation.report.commands import parts_of_sentence  # imports scipy
 
     st.header(literal(first.facts["subject"]["name"], 200))
-    facts = [
-        (f"**{one['question']}**", literal(picture.unbroken(one["answer"]), 2_000)) for one in first.facts["glance"]
-    ]
+    facts = [(f"**{one['question']}**", literal(unbroken(one["answer"]), 2_000)) for one in first.facts["glance"]]
     st.table(pd.DataFrame(facts, columns=["question", "fact"]), border="horizontal", hide_index=True)
     for title, lines in (("Conditions of release", first.facts["conditions"]), ("Open questions", first.facts["open"])):
         with st.expander(title):
@@ -268,4 +267,4 @@ def _next_steps(made: Report) -> None:
             "tradeoff", "Set limits and get a recommendation", icon=":material/balance:", query={"view": "Which ε?"}
         )
     for sentence in made.facts["promised"]["sentences"]:
-        st.markdown(f":material/receipt_long: {literal(picture.unbroken(sentence), 2_000)}")
+        st.markdown(f":material/receipt_long: {literal(unbroken(sentence), 2_000)}")

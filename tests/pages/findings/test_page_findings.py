@@ -13,6 +13,7 @@ from core.common.database import DatabaseUnusable
 from core.findings.claims import CLAIMS
 from core.findings.judging import Finding, stored_findings
 from pages.parts.common import scroll
+from pages.parts.common.typography import unbroken
 from pages.parts.findings import card, charts, data
 from pages.parts.findings.veil import WAITING
 from pages.parts.session import classroom
@@ -43,7 +44,7 @@ def test_a_link_opens_a_claim_with_its_verdict_and_why(verdict):
     one = of(verdict)
     app = visit("findings", claim=one.claim.id)
     assert app.header[0].value == f"{one.claim.id}: {one.claim.title}"
-    assert one.claim.figure in said(app) and (one.why or "It") in said(app)
+    assert unbroken(one.claim.figure) in said(app) and unbroken(one.why or "It") in said(app)
     assert app.code[0].value == f"python -m core findings {one.claim.id}"
     assert f"- **Differs from the paper.** {one.claim.differs}" in said(app)
 

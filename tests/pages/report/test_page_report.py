@@ -110,10 +110,6 @@ def test_a_name_before_a_sentence_has_no_colon():
     assert picture.name_in_bold("model").replace("\\", "") == "**model.**"
 
 
-def test_an_epsilon_and_a_delta_stay_on_one_line_with_their_values():
-    assert picture.unbroken("ε = 1,998 at δ = 10⁻⁵") == "ε\u00a0=\u00a01,998 at δ\u00a0=\u00a010⁻⁵"
-
-
 def test_the_verdict_on_release_comes_before_anything_else(data, smoke_specs):
     """The page asks whether the models can be released, so the answer must not wait below the picture."""
     app = opened(runs=f"{smoke_specs['plain'].run_id},{smoke_specs['dp'].run_id}")
