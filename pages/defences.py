@@ -8,13 +8,12 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.evaluation.defences.side_by_side import Defence, lineup, settings
 from core.evaluation.sweep.sweeps import Sweep, sweeps_of
-from core.evaluation.wording import perplexity_name
+from core.evaluation.wording import perplexity_name, unbroken
 from pages.parts.access import viewer
 from pages.parts.common import chart_style, guess, layout, shell
 from pages.parts.common.data_table import data_table
 from pages.parts.common.public_noise import caption_public_noise
 from pages.parts.common.query_params import KEEP
-from pages.parts.common.typography import unbroken
 from pages.parts.defences import filter_view, sentences
 from pages.parts.defences.charts import risk_and_cost
 from pages.parts.jobs import monitor

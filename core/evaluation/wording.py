@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -15,6 +16,12 @@ Verdict = Literal["exceeds its control", "cannot be told from its control", "bel
 NBSP = "\u00a0"  # keeps a number and its unit on one line
 FOUND_BY = ", found by "  # before a detector's name in the note of a figure; those of the shapes lack it
 FROM_MODEL = "Attacks on the finished model"  # what their bounds rest on, unlike those of planted gradients
+
+
+def unbroken(text: str) -> str:
+    """The text with each `ε = 8` and each `7 %` on one line."""
+    text = re.sub(r"([εδσ]) = (?=\S)", rf"\1{NBSP}={NBSP}", text)
+    return re.sub(r"(?<=\d) %", f"{NBSP}%", text)
 
 
 def epsilon_text(epsilon: float) -> str:

@@ -29,6 +29,7 @@ from core.evaluation.wording import (
     perplexity_text,
     planted_sentence,
     right_of_100,
+    unbroken,
     verdict,
 )
 
@@ -229,3 +230,12 @@ def test_a_limit_is_never_told_too_low():
 def test_an_epsilon_to_compute_with_is_rounded_up_in_its_sixth_digit():
     found = [accounted_text(value) for value in (7.986581, 7.98658, 8.0, 0.0626281, 1234567.0, 0.0, math.inf)]
     assert found == ["7.98659", "7.98658", "8", "0.0626281", "1.23457e+06", "0", "inf"]
+
+
+def test_an_epsilon_and_a_delta_stay_on_one_line_with_their_values() -> None:
+    assert unbroken("ε = 1,998 at δ = 10⁻⁵") == "ε\u00a0=\u00a01,998 at δ\u00a0=\u00a010⁻⁵"
+
+
+def test_a_percent_sign_stays_on_one_line_with_its_number() -> None:
+    assert unbroken("up to 7 % PL, .5 % for 100 % of them") == "up to 7\u00a0% PL, .5\u00a0% for 100\u00a0% of them"
+    assert unbroken("% of members, a share in %") == "% of members, a share in %"

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 import pandas as pd
 import streamlit as st
 
+from core.evaluation.wording import unbroken
 from core.findings.from_weights.tables import MEASUREMENTS
 from core.findings.judging import NOT_RUN, Finding
 from core.findings.other_text import agreement, asked_of_both
@@ -14,7 +15,6 @@ from core.findings.stored_runs import with_shipped
 from core.findings.wording import bases_text, figure_text, range_text, rule_text, together
 from pages.parts.common import chart_style, guess, shell
 from pages.parts.common.data_table import data_table
-from pages.parts.common.typography import unbroken
 from pages.parts.findings import charts, veil
 from pages.parts.pickers import run_picker
 from pages.parts.session import classroom, owner

@@ -12,11 +12,11 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.evaluation import comparison
+from core.evaluation.wording import unbroken
 from core.runs.run import Run
 from pages.parts.access import viewer
 from pages.parts.common import chart_style, shell
 from pages.parts.common.phi_text import coded, literal
-from pages.parts.common.typography import unbroken
 from pages.parts.pickers import run_picker
 from pages.parts.report import annex, decision_form, picture
 from pages.parts.session import classroom, owner, resources

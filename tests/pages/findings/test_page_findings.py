@@ -10,10 +10,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.common.database import DatabaseUnusable
+from core.evaluation.wording import unbroken
 from core.findings.claims import CLAIMS
 from core.findings.judging import Finding, stored_findings
 from pages.parts.common import scroll
-from pages.parts.common.typography import unbroken
 from pages.parts.findings import card, charts, data
 from pages.parts.findings.veil import WAITING
 from pages.parts.session import classroom
