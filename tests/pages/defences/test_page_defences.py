@@ -13,7 +13,7 @@ import pytest
 from core.common.formatting import REPRODUCIBLE
 from core.evaluation.defences.side_by_side import lineup, measured, settings
 from core.evaluation.sweep.sweeps import sweeps_of
-from core.evaluation.wording import interval_text, percent, perplexity_text
+from core.evaluation.wording import interval_text, percent, perplexity_text, unbroken
 from core.jobs.engine import Engine
 from core.jobs.work import Job
 from core.phi.detector.engine import RULES, rules, shapes
@@ -59,7 +59,7 @@ def test_it_asks_first_then_shows_table_chart_and_what_is_missing(data, monkeypa
     assert shown["Risk: full names"].iloc[1] == ""
     assert len(app.get("plotly_chart")) == 1 and len(app.get("download_button")) >= 1
     for one in compared:
-        assert f"**{one.name}.** {one.sentence}" in said(app)
+        assert unbroken(f"**{one.name}.** {one.sentence}") in said(app)
     public = f"“DP per note, ε = 8”, “DP per note, ε = 8 + filter”: {REPRODUCIBLE}."
     assert public in [caption.value for caption in app.caption]
     next(button for button in app.button if button.label == "Train the missing runs (3)").click().run()
