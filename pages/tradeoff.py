@@ -89,7 +89,7 @@ def draw(sweep: Sweep) -> None:
     left, right = st.columns([4, 5], gap="medium")
     with left, st.container(gap="xsmall", key="at-epsilon"):
         epsilon = slider.choose(curves["epsilon"])
-        with st.container(horizontal=True):
+        with layout.folded_knobs(st.container(), "What is drawn").container(horizontal=True):
             usefulness = choose("Usefulness", "usefulness", useful(curves))
             risk = choose("Risk", "risk", risks(set(curves.loc[curves["arm"] == "run", "metric"])))
         shown = [usefulness[0], risk[0], *([usefulness[1].chart.chance] if usefulness[1].chart.chance else [])]

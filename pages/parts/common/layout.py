@@ -12,13 +12,21 @@ from streamlit.delta_generator import DeltaGenerator
 def picture_and_knobs(fold: str = "Settings") -> tuple[DeltaGenerator, DeltaGenerator]:
     """A wide column for the sentence, the picture and what is below it, and a narrow one for the knobs.
 
-    On a phone the knobs come first, folded under the word `fold`: they stay within reach, and the answer is on the
-    first screen. The fold is HTML and CSS (assets/style.css), since the server does not know how wide a screen is.
+    On a phone the knobs come first, folded under the word `fold`.
     """
     picture, right = st.columns([5, 2], gap="large")
-    knobs = right.container(key="knobs")
+    return picture, folded_knobs(right, fold)
+
+
+def folded_knobs(place: DeltaGenerator, fold: str) -> DeltaGenerator:
+    """A container for the knobs of a page, once a page; on a phone it is folded under the word `fold`.
+
+    So the knobs stay within reach, and the answer is on the first screen. The fold is HTML and CSS (assets/style.css),
+    since the server does not know how wide a screen is.
+    """
+    knobs = place.container(key="knobs")
     knobs.html(f'<details class="knobs-fold"><summary>{html.escape(fold)}</summary></details>')
-    return picture, knobs
+    return knobs
 
 
 def fresh(name: str, choice: Hashable) -> DeltaGenerator:
