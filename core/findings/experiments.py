@@ -64,9 +64,8 @@ def rarely_named(kind: ModelKind) -> RunSpec:
     return spec.model_copy(update={"corpus": spec.corpus.model_copy(update={"naming_rate": 0.1})})
 
 
-def half_generic(kind: ModelKind, seed: int = 0) -> RunSpec:
-    """As `plain`, of the same patients' notes, but half of them are about the ward and hold no patient's detail."""
-    spec = plain(kind, seed)
+def half_generic(spec: RunSpec) -> RunSpec:
+    """The same training on the same patients, half of whose notes are about the ward and hold no patient's detail."""
     return spec.model_copy(update={"corpus": spec.corpus.model_copy(update={"generic_rate": 0.5})})
 
 

@@ -6,7 +6,7 @@ from core.attacks.membership.decision import LOSS
 from core.demo import SEEDS
 from core.findings.claim import Claim, Figure
 from core.findings.claims.mireshghallah import AUC, DOMAIN, LATER, REFERENCE, side
-from core.findings.experiments import CLASSROOM, SYNTHETIC, half_generic, of, plain
+from core.findings.experiments import CLASSROOM, FEW, SYNTHETIC, TWELVE, half_generic, of, plain, twelve
 from core.findings.measures.attacks import Side, change, difference
 from core.findings.measures.difficulty import spread_ratio
 from core.findings.measures.tables import labelled
@@ -15,7 +15,8 @@ from core.findings.rules import Above
 from core.findings.stored_runs import StoredRuns
 from core.spec import RunSpec
 
-_PAIRS = tuple((half_generic("gpt2", seed), plain("gpt2", seed)) for seed in SEEDS)
+_PAIRS = tuple((half_generic(plain("gpt2", seed)), plain("gpt2", seed)) for seed in SEEDS)
+_MORE = (half_generic(twelve(None)), twelve(None))
 _BOTH = (LOSS, DOMAIN)
 _GENERIC = tuple(Need(generic, audit=_BOTH) for generic, _ in _PAIRS)
 _NEEDS = (*_GENERIC, Need(plain("gpt2"), audit=_BOTH), *(Need(spec, scores=True) for spec in LATER))
@@ -42,16 +43,30 @@ def _gained(runs: StoredRuns) -> list[Figure]:
     return [labelled(of(usual), change(_sides(runs, generic), _sides(runs, usual))) for generic, usual in _PAIRS]
 
 
+def _ahead_of_more(runs: StoredRuns) -> list[Figure]:
+    return [labelled("GPT-2", difference(*_sides(runs, _MORE[0])))]
+
+
+def _gained_of_more(runs: StoredRuns) -> list[Figure]:
+    return [labelled("GPT-2", change(*(_sides(runs, spec) for spec in _MORE)))]
+
+
 _SIZES = (
     "about 3,000 notes of 301 patients, and 129 others, as `classroom` but with half of the notes generic: one or two "
     "sentences about the ward, without any detail of a patient"
 )
 _REASON = "the reason the paper gives, without a figure"
 _PLACE = "§1; §4.1; appendix A.3.4"
-_DIFFERS = (
-    f"Our experiment, which varies what the paper gives as the reason. GPT-2 instead of a masked model. {REFERENCE}The "
-    "generic notes are shorter, and the other notes all name their patient, so that half of all notes do, as in "
-    "`classroom`. The rule was fixed before the three trainings were run. "
+_OURS = "Our experiment, which varies what the paper gives as the reason. GPT-2 instead of a masked model. "
+_GENERIC_NOTES = (
+    "The generic notes are shorter, and the other notes all name their patient, so that half of all notes do, as where "
+    "one in twenty is generic. "
+)
+_DIFFERS = f"{_OURS}{REFERENCE}{_GENERIC_NOTES}The rule was fixed before the three trainings were run. "
+_MORE_SIZES = f"{TWELVE}; half of the notes generic, as in M-c53"
+_MORE_DIFFERS = (
+    f"{_OURS}The reference is a model of 240 other patients of the same hospital instead of PubMedBERT. "
+    f"{_GENERIC_NOTES}M-c53 to M-c55 were known when this rule was written, the figures were not. {FEW} {SYNTHETIC}"
 )
 _USUAL = "Without generic notes, seeds 1 and 2 have the reference of seed 0's audit. "
 
@@ -115,6 +130,38 @@ CLAIMS = (
             "in M-c49: the loss varies by .30 nats a token, the ratio by .95 (computed afterwards). Both AUCs are "
             "lower, .63 and .65 instead of .82 and .88: generic notes of members and of others are alike."
         },
+        page="membership",
+    ),
+    Claim(
+        id="M-c56",
+        title="Ratio beats loss where half of the notes are generic (four times as many patients)",
+        says="The more samples differ in difficulty, the more a reference should help. M-c54 asks this in a smaller "
+        "hospital, where the intervals include 0.",
+        figure="AUC .662 → .900",
+        place="§4.1, table 2",
+        quantity=f"{AUC}: ratio to a reference of the same hospital − loss, the same notes",
+        unit="points",
+        measure=_ahead_of_more,
+        rule=Above(),
+        needs=(Need(_MORE[0], audit=_BOTH),),
+        sizes=_MORE_SIZES,
+        differs=_MORE_DIFFERS,
+        page="membership",
+    ),
+    Claim(
+        id="M-c57",
+        title="The ratio gains on the loss as difficulty varies more (four times as many patients)",
+        says="If a reference helps because it explains away that some samples are harder, it helps more where they "
+        "differ more. M-c55 asks this in a smaller hospital, where the intervals include 0.",
+        figure=_REASON,
+        place=_PLACE,
+        quantity=f"{AUC}: ratio − loss with half of the notes generic, − the same with one in twenty",
+        unit="points",
+        measure=_gained_of_more,
+        rule=Above(),
+        needs=tuple(Need(spec, audit=_BOTH) for spec in _MORE),
+        sizes=f"{_MORE_SIZES}; and the same hospital with one in twenty",
+        differs=_MORE_DIFFERS,
         page="membership",
     ),
 )
