@@ -80,10 +80,9 @@ def _copy(run: Run, known: Run | None, out: Path, *, tables: bool, texts: bool) 
         (beside / run.id / CARD_FILE).unlink()  # says what the tables say, and no page shows these runs
         stored = beside / run.id / "tables"
         write_table(stored, "history", thinned(read_table(stored, "history", run.id)))  # no claim reads single steps
-        if run.spec.corpus.is_public_text:  # a model that read it may write it, and it is not ours to keep
+        if run.spec.corpus.is_public_text or not (texts or worded):
+            # No claim reads them, or a model that read public text may have written some, which is not ours to keep.
             _empty(stored, (*TEXTS, *EXAMPLES), run.id)
-        elif not (texts or worded):
-            _empty(stored, TEXTS, run.id)
         publish_packed(beside / run.id, final)
 
 

@@ -282,6 +282,7 @@ def test_shipping_copies_what_claims_read_and_pages_do_not_list(tmp_path: Path, 
     assert ship([figures], here, later) == [spec.run_id]
     alone = StoredRuns(Workspace(tmp_path / "nothing", shared=(later,)))
     assert alone.run(spec).figures_only and not alone.has(needs[0]) and alone.has(figures.needs[0])
+    assert alone.run(spec).table("examples").empty and alone.run(spec).table("example_hits").empty, "nor a few of them"
     assert alone.metric(spec, "perplexity_heldout") == copied.metric(spec, "perplexity_heldout")
     assert ship([claim], here, later) == [spec.run_id], "a claim that reads scores brings the tables"
     assert StoredRuns(Workspace(tmp_path / "nothing", shared=(later,))).has(needs[0])
