@@ -202,11 +202,11 @@ CLAIMS = (
         differs=f"Our question, not the paper's. {REFERENCE}{FEW} {SYNTHETIC}",
         why={
             "does not hold": "The reference's log-likelihoods vary more than the model's, so subtracting all of them "
-            "leaves 1.20 times the spread (0.94 to 1.46, M-c23). Half of them would do: "
-            "AUC .93 instead of .88 (M-c27, a weight tried afterwards), and so does a weight that an attacker can "
-            "estimate (M-c28). Shadow models of the same hospital do at full weight, too (M-c7): they leave a third "
-            "of the spread among notes that were never read (M-c22). On public reports the reference knows far better "
-            "which are hard, and the ratio wins (M-c34)."
+            "leaves 1.20 times the spread (0.94 to 1.46, M-c23). Half of them would do: AUC .93 instead of .88 "
+            "(M-c27, a weight tried afterwards), and so does a weight that an attacker can estimate (M-c28). Shadow "
+            "models of the same hospital do at full weight, too (M-c7): they leave a third of the spread among notes "
+            "that were never read (M-c22). On public reports the reference knows far better which are hard, and the "
+            "ratio wins (M-c34). Where synthetic notes differ more in difficulty it gains (M-c57)."
         },
         page="membership",
     ),
