@@ -48,7 +48,8 @@ def _ahead_of_more(runs: StoredRuns) -> list[Figure]:
 
 
 def _gained_of_more(runs: StoredRuns) -> list[Figure]:
-    return [labelled("GPT-2", change(*(_sides(runs, spec) for spec in _MORE)))]
+    generic, usual = (_sides(runs, spec) for spec in _MORE)
+    return [labelled("GPT-2", change(generic, usual))]
 
 
 _SIZES = (
