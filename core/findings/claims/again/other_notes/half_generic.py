@@ -63,7 +63,7 @@ _GENERIC_NOTES = (
     "The generic notes are shorter, and the other notes all name their patient, so that half of all notes do, as where "
     "one in twenty is generic. "
 )
-_DIFFERS = f"{_OURS}{REFERENCE}{_GENERIC_NOTES}The rule was fixed before the three trainings were run. "
+_DIFFERS = f"{_OURS}{REFERENCE}{_GENERIC_NOTES}The rule was fixed before any figure was known. "
 _MORE_SIZES = f"{TWELVE}; half of the notes generic, as in M-c53"
 _MORE_DIFFERS = (
     f"{_OURS}The reference is a model of 240 other patients of the same hospital instead of PubMedBERT. "
