@@ -65,7 +65,7 @@ def rarely_named(kind: ModelKind) -> RunSpec:
 
 
 def half_generic(spec: RunSpec) -> RunSpec:
-    """The same training on the same patients, half of whose notes are about the ward and hold no patient's detail."""
+    """The same training on the same patients; half of their notes are about the ward, without a patient's details."""
     return spec.model_copy(update={"corpus": spec.corpus.model_copy(update={"generic_rate": 0.5})})
 
 

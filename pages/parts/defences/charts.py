@@ -1,6 +1,6 @@
 """What still leaks under each defence, and what it costs: a row a defence, with both intervals and its control.
 
-The names stand beside the rows, so that none overlaps on a narrow screen; the two panels share the rows. The axes are
+Each row begins with its name, so that none overlaps on a narrow screen; the two panels share the rows. The axes are
 above the rows, so that what is measured is in view with the first of them.
 """
 

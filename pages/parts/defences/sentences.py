@@ -118,8 +118,8 @@ def found(row: pd.Series, metric: str) -> str:
     if math.isnan(row["value"]) or math.isnan(row["control"]):
         return "Not measured: no values of training patients, or of held-out ones, are known to search for."
     figures = [row[name] for name in ("value", "low", "high", "control", "control_low", "control_high")]
-    told = _past_the_filter(*figures) if row["defence"].endswith("filter") else wording.leak_sentence(*figures)
-    return f"{SUBJECTS[metric]} {told}"
+    leak = _past_the_filter(*figures) if row["defence"].endswith("filter") else wording.leak_sentence(*figures)
+    return f"{SUBJECTS[metric]} {leak}"
 
 
 def _past_the_filter(*figures: float) -> str:
@@ -201,12 +201,12 @@ def _recognised(safe: pd.DataFrame, kind: str, attacked: pd.DataFrame) -> str:
     best = safe.iloc[0]["defence"]
     if best not in attacked.index or not attacked.loc[best, "low"] > BLIND:
         return ""
-    told = f" But the loss attack beats guessing on its training notes: AUC {_auc(attacked.loc[best])}"
+    sentence = f" But the loss attack beats guessing on its training notes: AUC {_auc(attacked.loc[best])}"
     beside = next((row for _, row in safe.iterrows() if _reaches_blind(row["defence"], attacked)), None)
     if beside is None:
-        return f"{told}."
+        return f"{sentence}."
     return (
-        f"{told}; not clearly with **{beside['name']}** ({wording.perplexity_name(kind)} "
+        f"{sentence}; not clearly with **{beside['name']}** ({wording.perplexity_name(kind)} "
         f"{wording.perplexity_text(beside['perplexity'])}): {_auc(attacked.loc[beside['defence']])}."
     )
 

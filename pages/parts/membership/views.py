@@ -128,12 +128,12 @@ def roc_view(choice: Choice) -> None:
 
 def _strongest(choice: Choice) -> None:
     """The strongest attack on each model, chosen or not: the picture opens with a weak one, the loss."""
-    told = []
+    sentences = []
     for name, run in choice.runs.items():
         found = _aucs(choice, run, sorted(data.attacks(run)))
-        told.append(strongest_sentence(found[found["value"].notna()], name, choice.level))
-    if any(told):  # small, so that the picture stays above the fold
-        st.caption(" ".join([*filter(None, told), "Intervals allow for the choice; 0.5 is random guessing."]))
+        sentences.append(strongest_sentence(found[found["value"].notna()], name, choice.level))
+    if any(sentences):  # small, so that the picture stays above the fold
+        st.caption(" ".join([*filter(None, sentences), "Intervals allow for the choice; 0.5 is random guessing."]))
 
 
 def _aucs(choice: Choice, run: Run, attacks: Sequence[str]) -> pd.DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from core.attacks.membership.decision import LOSS
 from core.demo import SEEDS
 from core.findings.claim import Claim, Figure
+from core.findings.claims.again.asking import again
 from core.findings.claims.mireshghallah import AUC, DOMAIN, LATER, REFERENCE, side
 from core.findings.experiments import CLASSROOM, FEW, SYNTHETIC, TWELVE, half_generic, of, plain, twelve
 from core.findings.measures.attacks import Side, change, difference
@@ -71,7 +72,7 @@ _MORE_DIFFERS = (
 )
 _USUAL = "Without generic notes, seeds 1 and 2 have the reference of seed 0's audit. "
 
-CLAIMS = (
+_FIRST = (
     Claim(
         id="M-c53",
         title="Generic notes make difficulty vary more",
@@ -134,17 +135,18 @@ CLAIMS = (
         },
         page="membership",
     ),
-    Claim(
-        id="M-c56",
-        title="Ratio beats loss where half of the notes are generic (four times as many patients)",
-        says="The more samples differ in difficulty, the more a reference should help. M-c54 asks this in a smaller "
-        "hospital, where the intervals include 0.",
-        figure="AUC .662 → .900",
-        place="§4.1, table 2",
-        quantity=f"{AUC}: ratio to a reference of the same hospital − loss, the same notes",
-        unit="points",
+)
+_, _AHEAD, _GAINED = _FIRST
+_WHERE, _BEFORE = "four times as many patients", "in a smaller hospital, where the intervals include 0"
+
+CLAIMS = (
+    *_FIRST,
+    again(
+        _AHEAD,
+        "M-c56",
+        _WHERE,
+        _BEFORE,
         measure=_ahead_of_more,
-        rule=Above(),
         needs=(Need(_MORE[0], audit=_BOTH),),
         sizes=_MORE_SIZES,
         differs=_MORE_DIFFERS,
@@ -152,28 +154,21 @@ CLAIMS = (
             "cannot tell": "The ratio is 1.6 points behind (AUC .61 against .62), as with fewer patients, and the "
             "interval still includes 0. Where one note in twenty is generic it is 8 points behind (M-c19)."
         },
-        page="membership",
     ),
-    Claim(
-        id="M-c57",
-        title="The ratio gains on the loss as difficulty varies more (four times as many patients)",
-        says="If a reference helps because it explains away that some samples are harder, it helps more where they "
-        "differ more. M-c55 asks this in a smaller hospital, where the intervals include 0.",
-        figure=_REASON,
-        place=_PLACE,
-        quantity=f"{AUC}: ratio − loss with half of the notes generic, − the same with one in twenty",
-        unit="points",
+    again(
+        _GAINED,
+        "M-c57",
+        _WHERE,
+        _BEFORE,
         measure=_gained_of_more,
-        rule=Above(),
         needs=tuple(Need(spec, audit=_BOTH) for spec in _MORE),
         sizes=f"{_MORE_SIZES}; and the same hospital with one in twenty",
         differs=_MORE_DIFFERS,
         why={
-            "holds": "The paper's reason shows: the ratio falls behind the loss by 1.6 points instead of 7.9. The "
-            "reference leaves .74 of the loss's spread among notes never read, where it left 1.04 times. It gains, "
-            "but it does not win (M-c56): among trained notes the ratio varies 3.3 times as much as the loss, as in "
-            "M-c49 (computed afterwards)."
+            "holds": "The paper's reason shows: the ratio is 1.6 points behind the loss instead of 7.9. The reference "
+            "leaves .74 of the loss's spread among notes never read, where it left 1.04 times. It gains, but it does "
+            "not win (M-c56): among trained notes the ratio varies 3.3 times as much as the loss, as in M-c49 "
+            "(computed afterwards)."
         },
-        page="membership",
     ),
 )
