@@ -56,6 +56,7 @@ above = st.container()
 place = st.container()
 claim = choose()
 with above:
+    linked_choice.say_missing("claim", by_id, claim, what="claim", why="no claim has this id")
     chart_style.show(
         charts.tiles(found, hidden, claim),
         key=TILES,

@@ -89,16 +89,15 @@ def draw(sweep: Sweep) -> None:
     left, right = st.columns([4, 5], gap="medium")
     with left, st.container(gap="xsmall", key="at-epsilon"):
         epsilon = slider.choose(curves["epsilon"])
-        with layout.folded_knobs(st.container(), "What is drawn").container(horizontal=True):
-            usefulness = choose("Usefulness", "usefulness", useful(curves))
-            risk = choose("Risk", "risk", risks(set(curves.loc[curves["arm"] == "run", "metric"])))
-        shown = [usefulness[0], risk[0], *([usefulness[1].chart.chance] if usefulness[1].chart.chance else [])]
-        here = {
-            (metric, arm): at_slider(curves, metric, arm, epsilon)
-            for metric in shown
-            for arm in ("run", "heldout", "base")
-        }
-        plain = at_slider(curves, usefulness[0], "run", math.inf)
+    with left, st.container(horizontal=True, key="at-epsilon-drawn"):
+        usefulness = choose("Usefulness", "usefulness", useful(curves))
+        risk = choose("Risk", "risk", risks(set(curves.loc[curves["arm"] == "run", "metric"])))
+    shown = [usefulness[0], risk[0], *([usefulness[1].chart.chance] if usefulness[1].chart.chance else [])]
+    here = {
+        (metric, arm): at_slider(curves, metric, arm, epsilon) for metric in shown for arm in ("run", "heldout", "base")
+    }
+    plain = at_slider(curves, usefulness[0], "run", math.inf)
+    with left, st.container(gap="xsmall", key="at-epsilon-said"):  # on a phone below the chart (assets/style.css)
         sentences.sentences(usefulness, risk, here, plain)
     with right, st.container(gap="xxsmall"):
         best = here[usefulness[0], "run"]

@@ -80,6 +80,23 @@ def test_on_a_phone_the_knobs_are_in_a_fold_above_the_answer(tab, server):
     expect(knob).to_be_visible()
 
 
+def test_on_a_phone_the_slider_its_chart_and_what_is_said_about_them_follow_each_other(tab, server):
+    tab.set_viewport_size(NARROW)
+    with_charts(tab, f"{server}/tradeoff")
+    said, drawn = (tab.locator(f".st-key-at-epsilon-{part}") for part in ("said", "drawn"))
+    order = (tab.locator(".st-key-at-epsilon"), tab.locator(".main-svg").first, said, drawn)
+
+    def tops() -> list[float]:
+        return [box["y"] for one in order if (box := one.bounding_box())]
+
+    assert len(tops()) == 4 and tops() == sorted(tops())
+    tab.set_viewport_size(WIDE)
+    settled(tab)
+    slider, chart, *others = tops()
+    assert abs(slider - chart) < 20, "the chart is beside the slider"
+    assert others == sorted(others, reverse=True), "what is drawn is chosen between the slider and the sentences"
+
+
 def test_the_hospital_chosen_on_cohort_is_the_one_train_uses(tab, server):
     tab.goto(f"{server}/cohort")
     tab.get_by_role("radio", name="tiny").click()

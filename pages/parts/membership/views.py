@@ -94,7 +94,6 @@ def roc_view(choice: Choice) -> None:
         return
     same = {of: table for (_, of, by), table in curves.items() if by == attack}
     guess.show_answer(answer, roc_sentence(same, attack, choice.level))
-    _strongest(choice)
     log = (
         choice.knobs.segmented_control("Axes", ["linear", "log"], default="linear", required=True, key="axes") == "log"
     )
@@ -104,6 +103,7 @@ def roc_view(choice: Choice) -> None:
     judged = {key: choice.units(choice.runs[key[1]], key[2]) for key in curves}
     corners = {key: steps(found) for key, found in judged.items() if found is not None}
     chart_style.show(membership_charts.roc(curves, corners, drawn, log=log), key="roc-chart", alt=alt)
+    _strongest(choice)
     rates = at_rates(choice)
     if fewer := fewer_accused(rates, name, attack, choice.level):
         st.markdown(fewer)
@@ -132,7 +132,7 @@ def _strongest(choice: Choice) -> None:
     for name, run in choice.runs.items():
         found = _aucs(choice, run, sorted(data.attacks(run)))
         sentences.append(strongest_sentence(found[found["value"].notna()], name, choice.level))
-    if any(sentences):  # small, so that the picture stays above the fold
+    if any(sentences):
         st.caption(" ".join([*filter(None, sentences), "Intervals allow for the choice; 0.5 is random guessing."]))
 
 

@@ -39,13 +39,24 @@ def share(key: str, widget: str, ids: Collection[str]) -> None:
         st.query_params[key] = st.session_state[widget]
 
 
-def say_missing(key: str, ids: Collection[str], instead: str) -> None:
-    """Warn if the link names a choice that is not among `ids`: what is shown is another one, called `instead`."""
+MODEL_MISSING = "it is not on this server, or it lacks what this page needs"
+
+
+def say_missing(key: str, ids: Collection[str], instead: str, *, what: str = "model", why: str = MODEL_MISSING) -> None:
+    """Warn if the link names a choice that is not among `ids`: what is shown is another one, called `instead`.
+
+    Args:
+        key: The link's parameter.
+        ids: The choices that there are.
+        instead: The name of the choice that is shown.
+        what: What the link names.
+        why: What its absence means.
+    """
     linked = st.query_params.get(key)
     if linked and linked not in ids:
         st.warning(
-            f"The model in this link, “{literal(linked, 60)}”, is not offered here: it is not on this server, or it "
-            f"lacks what this page needs. Shown instead: {literal(instead, 200)}.",
+            f"The {what} in this link, “{literal(linked, 60)}”, is not offered here: {why}. Shown instead: "
+            f"{literal(instead, 200)}.",
             icon=":material/link_off:",
         )
 

@@ -10,6 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 from core.evaluation.sweep.sizes import other_sizes, rounded
 from core.evaluation.sweep.sweeps import Sweep
 from core.spec.model_names import MODEL_NAMES
+from pages.parts.common import layout
 from pages.parts.common.query_params import KEEP
 from pages.parts.pickers import sweep_picker
 
@@ -26,11 +27,14 @@ def choose(found: Sequence[Sweep]) -> tuple[Sweep, DeltaGenerator]:
     """
     kinds = [kind for kind in MODEL_NAMES if any(sweep.model.kind == kind for sweep in found)]
     row = st.container(horizontal=True, vertical_alignment="bottom", key="choice")
-    kind = row.segmented_control(
+    knobs = layout.folded_knobs(row.container(width="content"), "Model and hospital").container(
+        horizontal=True, vertical_alignment="bottom"
+    )
+    kind = knobs.segmented_control(
         "Model", kinds, default=kinds[0], required=True, format_func=MODEL_NAMES.__getitem__, key="model", **KEEP
     )
     same = [sweep for sweep in found if sweep.model.kind == kind]
-    size, offered = _size(same, row)
+    size, offered = _size(same, knobs)
     if size is not None and len(offered) == 1:
         return offered[0], row
     names = sweep_picker.distinct_names(offered, sweep_picker.curve_name)
@@ -47,7 +51,7 @@ def choose(found: Sequence[Sweep]) -> tuple[Sweep, DeltaGenerator]:
     return chosen, place
 
 
-def _size(same: Sequence[Sweep], row: DeltaGenerator) -> tuple[int | None, Sequence[Sweep]]:
+def _size(same: Sequence[Sweep], knobs: DeltaGenerator) -> tuple[int | None, Sequence[Sweep]]:
     """The size chosen, and the curves of that size; None and all curves if there are not several sizes."""
     of_size: dict[int, list[Sweep]] = {}
     first = max(same, key=lambda sweep: len(other_sizes(sweep, same)))  # of equals the one the pages open with
@@ -62,7 +66,7 @@ def _size(same: Sequence[Sweep], row: DeltaGenerator) -> tuple[int | None, Seque
     options = [*(notes for notes in sorted(of_size) if notes != OTHER), *([OTHER] if OTHER in of_size else [])]
     kind = same[0].model.kind
     start = first.corpus.training_notes if default is None else default
-    chosen = row.segmented_control(
+    chosen = knobs.segmented_control(
         "Training notes, about",
         options,
         default=None if _carried(kind, options) else start,

@@ -99,6 +99,14 @@ def test_the_chosen_tile_has_an_outline_and_a_link_scrolls_to_its_claim():
     assert scroll._ASKED not in visit("findings").session_state
 
 
+def test_a_link_to_a_claim_that_does_not_exist_is_called_that():
+    app = visit("findings", claim="X-c1")
+    (warning,) = (one.value.replace("\\", "") for one in app.warning)
+    assert warning.startswith("The claim in this link, “X-c1”, is not offered here: no claim has this id.")
+    assert warning.endswith(f"Shown instead: {FOUND[0].claim.id}.")
+    assert not visit("findings", claim="L-c7").warning
+
+
 def test_an_axis_of_a_plain_number_says_what_it_is_and_labels_keep_the_seeds_number():
     one = next(one for one in FOUND if one.claim.id == "L-c7")
     title = charts.figures(one).layout.xaxis.title.text
