@@ -105,7 +105,7 @@ with picture:
                 st.markdown(sentence)
     told = data.against_retrained(run)
     if told is not None:
-        st.header("Beside models that never read the patient", anchor=False)
+        st.header("Models that never read the patient", anchor=False)
         st.markdown(sentences.against_retrained(told, named))
         chart_style.show(
             charts.told_apart(told, named), key="forget-told-apart", alt="How often each model is the odd one out"

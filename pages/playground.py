@@ -105,7 +105,7 @@ def share(pair: list[Run]) -> None:
         return
     with st.popover("Link", icon=":material/link:"):
         st.code(found, language=None, wrap_lines=True)
-        st.caption("Opens these models with this prompt and seed. The prompt stands in the link: mind who reads it.")
+        st.caption("Opens these models with this prompt and seed. The prompt is part of the link: mind who sees it.")
 
 
 def earlier() -> None:

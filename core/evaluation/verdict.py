@@ -168,5 +168,5 @@ def chance_sentence(own: Found) -> str:
 _JUDGED: dict[wording.Verdict, str] = {
     "exceeds its control": "So it repeats what it was trained on.",
     "cannot be told from its control": "The two intervals overlap, so the difference may be chance.",
-    "below its control": "Of training patients it named a smaller share than by chance: no sign of memorising.",
+    "below its control": "It named a smaller share of training patients than by chance: no sign of memorising.",
 }

@@ -98,7 +98,7 @@ def retrain(
     if run.capped:
         raise ValueError(
             f"Run {run.id} is of an older version that left notes out of its training by a cap. Training it again "
-            "without a patient would change more than that patient's notes. Train the run anew first."
+            "without a patient would change more than that patient's notes. Train the run again first."
         )
     spec = run.spec.retrained_spec(patient)
     workspace.corpus(run.spec.corpus, store=False).without(spec.without)  # refuse before a run is begun

@@ -69,7 +69,7 @@ def test_the_sentence_on_home_counts_from_the_model_that_trainings_start_from(sh
     workspace, metrics = shipped
     best = best_private(sweeps_of(workspace.runs()), metrics)
     kept = percent(best.gain.value).replace(NBSP, " ")
-    (told,) = re.findall(r"Counted so, ([\d,]+) notes at ε = (\d+) keep (\d+ %) of the gain", " ".join(README.split()))
+    (told,) = re.findall(r"From there, ([\d,]+) notes at ε = (\d+) keep (\d+ %) of the gain", " ".join(README.split()))
     assert best.sweep.model.base == CLINICAL and as_many(best.sweep, int(told[0].replace(",", "")))
     assert told[1:] == (f"{best.epsilon:g}", kept)
     assert len(ROW.findall(README)) == 3, "the table has a row for each size"

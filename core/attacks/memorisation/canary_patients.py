@@ -92,7 +92,7 @@ register(
         access="grey-box",
         kinds=KINDS,
         cost="cheap",
-        sentence="Ranks a fictional patient's name among 1,000 where it stands in their note, and counts what leaked.",
+        sentence="Ranks a fictional patient's name among 1,000 at its place in their note, and counts what leaked.",
         tables=(TABLE,),
         run=canary_patients,
     )

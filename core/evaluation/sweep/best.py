@@ -44,7 +44,7 @@ class Written:
             )
         counts = f"({self.members:,} of {self.of_members:,} against {self.heldout:,} of {self.of_heldout:,}{together})"
         if self.verdict == "below its control":
-            return f"it writes full names less often than those of held-out patients {counts}"
+            return f"it names members in full less often than held-out patients {counts}"
         return f"its counts do not show whether it writes full names more often than by chance {counts}"
 
 

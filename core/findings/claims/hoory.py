@@ -29,7 +29,7 @@ _LARGE_TRAINED = (
     "batches of 16. Without its noise, exposure is about as low for DistilBERT (on seed 0 1.9 bits; 9.7 without "
     "privacy), but not for GPT-2 (8.4 and 6.2 bits; 10): H-c28 asks what the noise does."
 )
-_ONE_READ = "First one of them was read, with the same verdict."
+_ONE_READ = "At first only one was read, with the same verdict."
 
 
 def _seed_of(kind: ModelKind, epsilon: float | None, seed: int) -> RunSpec:

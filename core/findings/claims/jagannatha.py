@@ -286,7 +286,7 @@ CLAIMS = (
         "patients, J-c47 about each σ of the paper. ε is set, not σ. "
         f"{NOT_NOISE_ALONE} {SYNTHETIC}",
         why={
-            "holds": "Most of this cut is not the noise's. Of GPT-2's 37 points, 25 to 26 are gone in the same "
+            "holds": "Most of this cut is not due to noise. Of GPT-2's 37 points, 25 to 26 are gone in the same "
             "training without noise, and the noise takes 11 to 12 (J-c44). For DistilBERT such a control was not "
             "trained."
         },

@@ -218,7 +218,7 @@ CLAIMS = (
         "ε is set, not σ. PL by note (J-c6) and PL by group without DP (J-c9) were known, PL by group at "
         f"ε = 8 was not. {NOT_NOISE_ALONE} {SYNTHETIC}",
         why={
-            "holds": "A part of this cut is not the noise's. For GPT-2, 26 to 29 of 41 to 43 points by admission and "
+            "holds": "Part of this cut is not due to noise. For GPT-2, 26 to 29 of 41 to 43 points by admission and "
             "22 to 27 of 48 to 52 by patient are gone in the same training without noise; the noise takes the rest "
             "(J-c45). For DistilBERT such a control was not trained."
         },

@@ -141,7 +141,7 @@ CLAIMS = (
         differs="Our question. GPT-2 instead of a masked model, 1,400 texts instead of 500,000, and names found by "
         "shape. The four shares are combined as independent. The figures were known when this rule was written. "
         "With DP, training also clips and takes other epochs and larger batches (4 epochs of 256, with 12,000 notes 12 "
-        "of 1,024, instead of 8 of 16), so the cut is not the noise's alone. No control without noise was asked in "
+        "of 1,024, instead of 8 of 16), so the cut is not due to noise alone. No control without noise was asked in "
         f"this way, but P-c24 has one for leaks in such texts. {LATER_SEEDS} {SYNTHETIC}",
         page="probes",
     ),

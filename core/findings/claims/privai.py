@@ -216,7 +216,7 @@ CLAIMS = (
         why={
             "does not hold": "The report's noise is many times what ε = 0.5 needs, and it adds it to the mean "
             "gradient. With the right noise perplexity is 18 times as high, nowhere near a thousandfold. Not all of "
-            "that is the noise's: at ε = 10 the other settings of the training are a factor of 3.4 to 3.6 (P-c27)."
+            "that is due to noise: at ε = 10 the other settings of the training are a factor of 3.4 to 3.6 (P-c27)."
         },
         page="tradeoff",
     ),

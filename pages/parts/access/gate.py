@@ -92,7 +92,7 @@ def _refusal(now: Standing) -> str:
     if now.why == "misconfigured":
         return "Nobody can come in: sign-in is not set up correctly. The server's log tells its administrator why."
     if now.why == "unverified":
-        return f"Your provider has not verified an e-mail address of yours. Ask {whom}."
+        return f"Your provider has not verified your e-mail address. Ask {whom}."
     return f"{literal(now.email, MOST_LETTERS)} is not on this server's list. Ask {whom} to add you."
 
 

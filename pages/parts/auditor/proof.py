@@ -33,13 +33,13 @@ know who was in the training data.
 
 **The bound holds at every moment**, not only at the end: it is a test by betting (Waudby-Smith & Ramdas 2024; Steinke
 et al. 2023 for *p*). In 1,000 simulated classes that guess blindly and look after each of 200 guesses, about 30 prove
-anything at all; an ordinary 95 % test that is looked at as often would be wrong far more often. δ counts as 0.
+anything at all; an ordinary 95 % test, read as often, would be wrong far more often. δ is taken as 0.
 
 **The machine** sees nothing but the model: it says “member” for the half of the notes that the model finds
 likelier. The model's help is the same number, shown to you for the note at hand.
 
 The bound is about ε *per patient*, since all notes of a patient were in or out together. A promise per note protects a
-patient with many notes less, so a bound above it is no contradiction. Each line holds at 95 % by itself.
+patient with many notes less, so a bound above it is no contradiction. Each line alone holds at 95 %.
 """
 
 

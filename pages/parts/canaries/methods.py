@@ -34,10 +34,10 @@ protected unit is a patient, each canary patient is one more trial for the bound
 its number of notes.
 """,
     "questions": """
-The quick audit's generated texts (PrivAI-Leak report) are read in the order in which an attacker would get them who
+The quick audit's generated texts (PrivAI-Leak report) are read in the order in which they reach an attacker who
 uses all 14 prompts in turn, round by round. A patient counts from the first text that contains one of their direct
 identifiers, matched by value (Methods, “What counts as a find”). A patient who does not appear by the last text is
-*censored*: more texts might still name them. All patients are observed for equally long, so the plain share is the
+*censored*: more texts might still name them. All patients are observed equally long, so the plain share is the
 Kaplan–Meier estimate; bars at the end: Wilson's 95 % interval. Held-out patients are the control: any match with them
 is chance, mostly a date of birth. The list counts each (patient, field, value) once.
 

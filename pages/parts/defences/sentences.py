@@ -15,8 +15,8 @@ from pages.parts.tradeoff.drawn import Drawn
 NAMES, AUC = "full_name_patients", "auc_loss"
 BLIND = 0.5  # AUC of guessing
 SUBJECTS = {  # a risk of text → how its result begins, before the share
-    NAMES: "Of its patients, its texts have the full name of",
-    "direct_patients": "Of its patients, its texts have an identifier of",
+    NAMES: "Its patients whose full name it wrote:",
+    "direct_patients": "Its patients with an identifier in its texts:",
     "attempts_with_leak": "Texts with a value of a patient:",
 }
 MISSING = "not trained yet"

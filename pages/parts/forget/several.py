@@ -41,8 +41,8 @@ def show(found: Comparison, named: dict[str, str]) -> None:
         st.dataframe(shown(table, named), hide_index=True, alt="Places of several patients in each model")
         st.caption(
             "Expected of patients never read: about 5 % above 95 %, 5 % below 5 %, and 50 % between 25 and 75 % "
-            "(slightly more with few never-seen patients, because a place is a rank). Clearly more in the middle, with "
-            "the whole interval above 50 %, is a mark of unlearning. A mean of 50 % does not show that patients are "
+            "(slightly more with few never-seen patients, because a place is a rank). In the middle, an interval "
+            "wholly above 50 % is a mark of unlearning. A mean of 50 % does not show that patients are "
             "forgotten: an average can hide failure (Hayes et al. 2024). The reference is a model trained again "
             "without the patient."
         )
@@ -52,7 +52,7 @@ def show(found: Comparison, named: dict[str, str]) -> None:
 def missing(run: Run) -> str:
     """The command that computes the figures."""
     return (
-        "How several patients fare was not measured for this run: "
+        "Forgetting several patients was not measured for this run: "
         f'`python -m core audit {run.id} --suite full --attack "{ATTACK}"`.'
     )
 

@@ -41,7 +41,7 @@ def show() -> Typed:
 
     with st.expander("Was it the best of several trainings?"):
         st.markdown(
-            "A model that won against others tells more about the notes than one training: that it won. The totals "
+            "The best of several trainings reveals more about the notes than a single training does. The totals "
             "then count the choice (Papernot & Steinke 2022)."
         )
         chosen = st.checkbox("It was the best of several trainings", key=CHOSEN)

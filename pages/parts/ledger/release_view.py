@@ -60,7 +60,7 @@ def show(ledger: Ledger, runs: Sequence[Run], entered: set[str], *, delta: float
     if len(offered) < len(left):
         st.caption(
             f"Private runs that must not be released: {len(left) - len(offered):,}. Their noise came from a public "
-            "seed, so they promise no ε. If one was released, it is missing in these totals: take them as infinite, as "
+            "seed, so they promise no ε. If one was released, these totals leave it out: take them as infinite, as "
             "for a model without privacy. To release a private model, train it with *Secret noise*."
         )
         shell.link("train", "Train a model", icon=":material/model_training:")

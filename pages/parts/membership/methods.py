@@ -33,7 +33,7 @@ Short notes are those with at most as many tokens as the median note.
     "overlap": """
 The score of a patient is the mean of their notes' scores. Each attack accuses the patients above its own threshold: the
 lowest one at which it accuses the chosen share of the held-out patients. So all attacks make equally many mistakes, and
-their catches compare. Intervals: 95 %, patients resampled, members and held-out patients separately; the thresholds
+their catches are comparable. Intervals: 95 %, patients resampled, each group separately; the thresholds
 are chosen again in each resample. One attack accuses the chosen share of the held-out patients by construction, so
 this share has no interval; that of several attacks together does. Patients that one of the attacks did not score are
 left out, and so are attacks that scored only some patients.

@@ -24,7 +24,7 @@ HOW = """
 Each check takes steps with this training's settings, at the public model's weights, by the code that trains. A note is
 taken out of a sum, or replaced by random words; a sum with noise is compared with the same sum without it; coins are
 counted (up to three million of them). A note's own gradient is computed a second time, without the code that clips. The
-noise is that of a public seed, so that it can be taken away again; noise from a secret is measured by itself.
+noise is that of a public seed, so that it can be subtracted again; noise from a secret is measured separately.
 
 A correct program fails one of them about once in 100,000 runs. Passing proves no ε: the checks found none of the
 mistakes that they look for. `python -m core prove RUN` does the same and ends with an error if one fails.

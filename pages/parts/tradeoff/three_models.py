@@ -29,8 +29,8 @@ COLOURS = {
     beside.PLAIN: chart_style.RISK,
 }
 MISSING = (
-    "The same training without noise was not run at this ε. So what noise costs cannot be told apart here from what "
-    "clipping, larger batches and fewer steps cost."
+    "The same training without noise was not run at this ε. So the cost of noise cannot be separated here from that of "
+    "clipping, larger batches and fewer steps."
 )
 
 

@@ -61,8 +61,8 @@ def _warnings(seen: Seen) -> list[str]:
         )
     if min(seen.members, seen.heldout) < LEAST:
         found.append(
-            f"With {seen.members:,} members and {seen.heldout:,} held-out patients, a model can be seen to leak, but "
-            f"how well attacks do is hardly measured: their intervals stay wide below {LEAST} of each."
+            f"With {seen.members:,} members and {seen.heldout:,} held-out patients, leaks can be seen, but "
+            f"attack success can hardly be measured: its intervals stay wide below {LEAST} of each."
         )
     found.extend(literal(remark, 400) for remark in seen.remarks)
     if not fitting_canaries(seen.training_notes):

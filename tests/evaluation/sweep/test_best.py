@@ -51,7 +51,7 @@ def measured(written: dict[float, tuple], *, kept: dict[float, float], seeds: in
             "and its counts do not show whether it writes full names more often than by chance (9 of 301 against 0 of ",
         ),
         ((0, 301, 0, 129), "and it wrote no patient's full name (0 of 301 trained on, 0 of 129 held out)."),
-        ((1, 301, 20, 129), "and it writes full names less often than those of held-out patients (1 of 301 against 20"),
+        ((1, 301, 20, 129), "and it names members in full less often than held-out patients (1 of 301 against 20"),
     ],
 )
 def test_the_sentence_has_the_counts_and_claims_no_more_than_they_show(written, said):

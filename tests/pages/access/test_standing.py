@@ -61,7 +61,7 @@ def test_who_is_let_in_sees_their_name_as_it_was_sent_and_their_role(opened) -> 
     ("claims", "told"),
     [
         (person(email="eve@evil-example.org"), r"is not on this server's list. Ask the office to add you."),
-        (person(email_verified=False), "has not verified an e-mail address of yours. Ask the office."),
+        (person(email_verified=False), "has not verified your e-mail address. Ask the office."),
         (person(email="viewer@example.org@evil.test"), "has not verified"),
     ],
 )

@@ -265,7 +265,7 @@ def test_a_run_whose_noise_anybody_can_make_again_is_not_offered(monkeypatch, sm
     assert len(offered) >= 1 and not any("ε = 8" in name for name in offered)
     app.selectbox(key="release_run").set_value(smoke_specs["plain"].run_id)
     told = next(one.value for one in app.caption if "Private runs that must not be released: 1." in one.value)
-    assert "If one was released, it is missing in these totals: take them as infinite" in told
+    assert "If one was released, these totals leave it out: take them as infinite" in told
 
 
 def test_the_form_names_runs_as_every_box_does(monkeypatch, smoke_workspace):

@@ -162,7 +162,7 @@ CLAIMS = (
         f"in batches of 1,024 and clips. Without, it takes 8 in batches of 16. Each has its own learning rate. "
         f"{KNOWN} J-c6. {FEW} {SYNTHETIC}",
         why={
-            "holds": "More than half of this cut is not the noise's: 14.0 of 22.9 points are gone in the same training "
+            "holds": "Over half of this cut is not due to noise: 14.0 of 22.9 points are gone in the same training "
             "without noise, and the noise takes 9.0 (J-c46)."
         },
     ),
