@@ -73,12 +73,12 @@ class SharedQueue:
         """Note who submitted a job, with its estimated minutes. None: the machine's owner, whose jobs nobody owns."""
         now = time.time()
         self._published = None  # a server that cancelled an earlier submission has removed it from what is told
-        self._here.pop(job_id, None)
-        if user is not None:
-            self._here[job_id] = user, now, minutes
+        owned = now - OWNED_SECONDS  # rows that are older are deleted, here as in the file
+        here = {job: one for job, one in list(self._here.items()) if one[1] >= owned and job != job_id}
+        self._here = here if user is None else {**here, job_id: (user, now, minutes)}
         with self._alone_without(), self._changing() as tables:
             tables.execute("DELETE FROM asked WHERE submitted < ?", (now - DAY_SECONDS,))
-            tables.execute("DELETE FROM owners WHERE job = ? OR submitted < ?", (job_id, now - OWNED_SECONDS))
+            tables.execute("DELETE FROM owners WHERE job = ? OR submitted < ?", (job_id, owned))
             if user is not None:
                 tables.execute("INSERT INTO owners VALUES (?, ?, ?)", (job_id, user, now))
                 tables.execute("INSERT OR REPLACE INTO asked VALUES (?, ?, ?, ?)", (user, job_id, now, minutes))

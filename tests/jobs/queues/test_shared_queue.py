@@ -251,6 +251,26 @@ def test_owners_and_minutes_are_those_of_this_server_when_the_file_cannot_be_use
     queue.close()
 
 
+@pytest.mark.parametrize("alone", [False, True], ids=["file", "no file"])
+def test_who_submitted_a_job_is_forgotten_after_a_week(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: bool
+) -> None:
+    if alone:
+        (tmp_path / FOLDER).write_text("a file where the folder should be")
+    queue = SharedQueue(tmp_path)
+    queue.submitted("gpt2-1", "anna", 7.0)
+    queue.cancelled("gpt2-1", give_back=None)
+    now = shared_queue.time.time()
+    monkeypatch.setattr(shared_queue.time, "time", lambda: now + shared_queue.DAY_SECONDS)
+    queue.submitted("gpt2-2", "anna", 5.0)
+    assert queue.owner("gpt2-1") == "anna", "an interrupted job is its owner's for a week"
+    monkeypatch.setattr(shared_queue.time, "time", lambda: now + shared_queue.OWNED_SECONDS + 1)
+    queue.submitted("gpt2-3", "ben", 5.0)
+    assert (queue.owner("gpt2-1"), queue.owner("gpt2-2")) == (None, "anna")
+    assert set(queue._here) == {"gpt2-2", "gpt2-3"}, "nothing grows for as long as the server lives"
+    queue.close()
+
+
 def test_lock_files_of_dead_servers_go(tmp_path: Path) -> None:
     first, second = SharedQueue(tmp_path), SharedQueue(tmp_path)
     second.submitted("gpt2-1", None, 1.0)  # makes its lock file, and no row
