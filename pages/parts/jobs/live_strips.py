@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Mapping, Sequence
 
@@ -29,7 +28,7 @@ CANARY_LINES = (
 
 
 def strips(progress: Progress, *, copies: Mapping[str, int], budget: float | None, private: bool) -> go.Figure:
-    """The figure of a run so far; without privacy it has no strip of ε. Its legend is `legend_html`.
+    """The figure of a run so far; without privacy it has no strip of ε. Its legend is `chart_style.legend_html`.
 
     Args:
         progress: The run's progress.
@@ -59,20 +58,7 @@ def strips(progress: Progress, *, copies: Mapping[str, int], budget: float | Non
     return figure
 
 
-def legend_html(figure: go.Figure) -> str:
-    """The legend as HTML, which wraps where Plotly's would cover the chart."""
-    items = []
-    for trace in figure.data:
-        if trace.name in (None, SINGLE):
-            continue
-        colour, style = trace.line.color, "dashed" if trace.line.dash else "solid"
-        items.append(f'<span><i style="border-top: 3px {style} {colour}"></i>{html.escape(trace.name)}</span>')
-    return f'<div class="chart-legend">{"".join(items)}</div>'
-
-
 # Loss ----------------------------------------------------------------------------------------------------------------
-
-SINGLE = "single steps"
 
 
 def window(steps: int) -> int:
@@ -115,7 +101,9 @@ def _loss(figure: go.Figure, progress: Progress) -> None:
     if width > 1:
         x, y = _thinned(progress.steps_taken, progress.loss)
         dots = {"size": 4, "color": chart_style.OKABE_ITO["sky"], "opacity": 0.35}
-        figure.add_scatter(x=x, y=y, name=SINGLE, mode="markers", marker=dots, hoverinfo="skip", row=1, col=1)
+        # No legend: the sentence below the chart says what the dots are.
+        drawn = {"name": "single steps", "mode": "markers", "marker": dots, "hoverinfo": "skip", "showlegend": False}
+        figure.add_scatter(x=x, y=y, row=1, col=1, **drawn)
     x, y = _thinned(progress.steps_taken, smoothed(progress.loss, width))
     figure.add_scatter(
         x=x,

@@ -20,7 +20,7 @@ from pages.parts.access import gate, viewer
 from pages.parts.common import chart_style, shell
 from pages.parts.common.phi_text import literal
 from pages.parts.jobs import samples
-from pages.parts.jobs.live_strips import legend_html, loss_sentence, strips
+from pages.parts.jobs.live_strips import loss_sentence, strips
 from pages.parts.jobs.sentences import job_title, stage_in_words, title
 from pages.parts.pickers import run_picker
 from pages.parts.pickers.sweep_picker import family_ids
@@ -201,7 +201,7 @@ def _charts(job: Job, progress: Progress) -> None:
     figure = _strips(job.id, progress.updated, progress, privacy, canaries)
     spoken = "Loss, ε spent and canary exposure" if privacy.private else "Loss and canary exposure"
     chart_style.show(figure, key="strips", alt=f"{spoken} of {job_title(job)}, against steps")
-    st.html(legend_html(figure))
+    st.html(chart_style.legend_html(figure))
     masked = job.spec.model.kind != "gpt2"
     st.caption(loss_sentence(progress, private=privacy.private, masked=masked))
     with st.expander("How to read this", key="watch-methods"):

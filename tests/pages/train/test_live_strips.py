@@ -6,17 +6,9 @@ import pytest
 
 from core.runs.progress import Progress, progress_of
 from core.spec import PrivacySpec
+from pages.parts.common.chart_style import legend_html
 from pages.parts.jobs import monitor
-from pages.parts.jobs.live_strips import (
-    EPSILON,
-    FEWEST_TO_SMOOTH,
-    MOST_POINTS,
-    legend_html,
-    loss_sentence,
-    smoothed,
-    strips,
-    window,
-)
+from pages.parts.jobs.live_strips import EPSILON, FEWEST_TO_SMOOTH, MOST_POINTS, loss_sentence, smoothed, strips, window
 
 
 def test_the_strips_stay_small_and_keep_the_last_step():
@@ -36,7 +28,10 @@ def test_the_strips_stay_small_and_keep_the_last_step():
     assert len(drawn["ε spent"]) <= MOST_POINTS + 1 and drawn["ε spent"][-1] == steps
     canaries = {"canary C0000, planted 16 times", "canary C0001, planted 1 time", "canary C0002, never planted"}
     assert canaries | {"loss on held-out notes, once an epoch", "budget ε = 2"} <= set(drawn)
-    assert all(name in legend_html(figure) for name in canaries | {"budget ε = 2"})
+    legend = legend_html(figure)
+    assert all(name in legend for name in canaries | {"budget ε = 2"})
+    assert "single steps" in drawn and "single steps" not in legend, "the sentence below the chart names the dots"
+    assert legend.count("<span>") == len(drawn) - 1
     without = strips(progress, copies={}, budget=None, private=False)
     names = {trace.name for trace in without.data}
     assert "ε spent" not in names and "canary C0000" in names
