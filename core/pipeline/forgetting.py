@@ -26,6 +26,7 @@ from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.lock import held
 from core.runs.run import Run
 from core.runs.store import Workspace
+from core.runs.uploads.deletion import until_deleted
 from core.spec.parts import digest_of
 
 if TYPE_CHECKING:
@@ -140,13 +141,7 @@ def forget(
         )
     found = comparison(run, patient, workspace)
     stored = workspace.audit(run.id).forgetting(patient)
-    asked, cancelled = should_stop or (lambda: False), asked_to_cancel(stored.folder)
-
-    def stop() -> bool:
-        """Also where uploaded notes are to be deleted: nothing may be derived from them any more."""
-        imported = run.spec.corpus.imported is not None
-        return asked() or cancelled() or (imported and workspace.corpus_folder(run.spec.corpus) is None)
-
+    stop = until_deleted(workspace, run.spec.corpus, should_stop, asked_to_cancel(stored.folder))
     with full_disk_as_sentence(f"the forgetting of patient {patient}", stored.folder):
         workspace.begin_audit(run.id, run.spec.corpus)
         make_folder(stored.folder.parent)

@@ -22,6 +22,7 @@ from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.lock import held
 from core.runs.run import Run
 from core.runs.store import Workspace
+from core.runs.uploads.deletion import until_deleted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,17 +64,11 @@ def plant(
     check_canaries(canaries)
     if run.privacy is None:
         raise ValueError(f"Run {run.id} was trained without privacy: it promises no ε that could be checked.")
-    spec, asked = run.spec, should_stop or (lambda: False)
-
-    def stop() -> bool:
-        """Also where uploaded notes are to be deleted: nothing may be derived from them any more."""
-        return asked() or (spec.corpus.imported is not None and workspace.corpus_folder(spec.corpus) is None)
-
+    spec = run.spec
+    stop = until_deleted(workspace, spec.corpus, should_stop)
     audit = workspace.audit(run.id)
-    stored, cancelled = (
-        audit.proving(),
-        f"Training run {run.id} with planted gradients was cancelled; nothing was stored.",
-    )
+    stored = audit.proving()
+    cancelled = f"Training run {run.id} with planted gradients was cancelled; nothing was stored."
     with full_disk_as_sentence(f"what planted gradients proved about run {run.id}", stored.folder):
         workspace.begin_audit(run.id, spec.corpus)
         make_folder(stored.folder)

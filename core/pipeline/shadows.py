@@ -27,6 +27,7 @@ from core.runs.lock import held
 from core.runs.run import Run
 from core.runs.store import Workspace
 from core.runs.tables import TableMissing
+from core.runs.uploads.deletion import until_deleted
 from core.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -112,15 +113,11 @@ def train_shadows(
         Cancelled: `should_stop` returned True; models that were finished are kept.
         DiskFull: A file could not be stored.
     """
-    spec, asked = target.spec, should_stop or (lambda: False)
+    spec = target.spec
     if spec.is_base:
         raise ValueError("The public model read no patient's notes, so it has no shadow models. Choose another run.")
     folder = folders(spec, workspace)[0]
-
-    def stop() -> bool:
-        """Also where uploaded notes are to be deleted: nothing may be derived from them any more."""
-        return asked() or (spec.corpus.imported is not None and workspace.corpus_folder(spec.corpus) is None)
-
+    stop = until_deleted(workspace, spec.corpus, should_stop)
     with full_disk_as_sentence(f"the shadow models of run {spec.run_id}", folder):
         private = spec.corpus.imported is not None
         make_folder(folder.parent, private=private)

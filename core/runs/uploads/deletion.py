@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from core.common.files import create, make_folder
@@ -40,6 +41,21 @@ from core.spec import CorpusSpec
 MOST_UPLOADS = 10  # of one browser session or signed-in user at a time
 
 log = logging.getLogger(__name__)
+
+
+def until_deleted(
+    workspace: Workspace, spec: CorpusSpec, *should_stop: Callable[[], bool] | None
+) -> Callable[[], bool]:
+    """A function that tells whether work on a cohort has to end: `should_stop` says so, or its notes were deleted.
+
+    From notes that were deleted, nothing may be derived any more. A synthetic cohort can always be made again.
+    """
+    asked = [stop for stop in should_stop if stop is not None]
+
+    def stop() -> bool:
+        return any(stop() for stop in asked) or (spec.imported is not None and workspace.corpus_folder(spec) is None)
+
+    return stop
 
 
 def keep(workspace: Workspace, made: Path, *, owner: str, name: str, code: str = "") -> Upload:

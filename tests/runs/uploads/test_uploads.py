@@ -13,7 +13,7 @@ from core.runs.audits import Outcome
 from core.runs.lock import held
 from core.runs.run import RunNotFound
 from core.runs.store import CohortGone, DiskFull, Workspace
-from core.runs.uploads.deletion import MOST_UPLOADS, delete, keep, made_from
+from core.runs.uploads.deletion import MOST_UPLOADS, delete, keep, made_from, until_deleted
 from core.runs.uploads.deletion_codes import matches, new_code
 from core.runs.uploads.records import Upload, due, hours_kept, record_file, still_here, uploads, with_code, write_record
 from core.spec import CORPUS_PRESETS, CorpusSpec, RunSpec
@@ -215,6 +215,19 @@ def test_a_shorter_time_than_an_hour_holds_for_all(workspace, made, monkeypatch)
     monkeypatch.setenv("PHILAB_UPLOAD_HOURS", "0.5")
     upload = keep(workspace, made, owner="session-ada", name="ward 7")
     assert due(workspace.root, upload.uploaded + 1801) == [upload.digest]
+
+
+def test_work_on_notes_ends_when_it_is_asked_to_or_the_notes_are_deleted(workspace, made):
+    upload = keep(workspace, made, owner="ada", name="notes.csv")
+    asked: list[bool] = []
+    stop = until_deleted(workspace, upload.spec, None, lambda: bool(asked))
+    assert not stop()
+    asked.append(True)
+    assert stop(), "by the second of those who may ask"
+    asked.clear()
+    shutil.rmtree(workspace.corpus_folder(upload.spec))
+    assert stop()
+    assert not until_deleted(workspace, CORPUS_PRESETS["smoke"])(), "a synthetic cohort need not be on disk"
 
 
 def test_being_here_brings_no_deleted_upload_back(workspace, made):
