@@ -40,8 +40,12 @@ class _ClearAgain:
 _clear_again = _ClearAgain()
 
 
-def remove(workspace: Workspace, digest: str) -> None:
-    """Delete an uploaded cohort with everything made from it, and cancel the jobs on it. `workspace` has no viewer."""
+def remove(workspace: Workspace, digest: str) -> bool:
+    """Delete an uploaded cohort with everything made from it, and cancel the jobs on it. `workspace` has no viewer.
+
+    Returns:
+        False while a job still works on it (`core.runs.uploads.deletion.delete`). `clear_out` deletes the rest.
+    """
     from core.jobs.engine import Engine
     from core.runs.uploads.deletion import delete, made_from
 
@@ -51,12 +55,13 @@ def remove(workspace: Workspace, digest: str) -> None:
             if job.spec.corpus.digest() == digest:
                 engine.cancel(job.id)
     trained = made_from(workspace, digest)
-    delete(workspace, digest)
+    finished = delete(workspace, digest)
     for run_id in trained:  # after the deletion, so that no request can load one again
         resources.server(workspace).forget(run_id)
     resources.empty_caches()
     _clear_again.rounds = 2
     _clear_again.wake.set()
+    return finished
 
 
 def clear_out(workspace: Workspace, *, thorough: bool = True) -> None:

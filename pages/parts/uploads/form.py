@@ -35,6 +35,11 @@ WRITE_DOWN = (
     "Write this code down. With it you can delete these notes and their models from any browser, even after this "
     "session has ended. Only its hash is stored, so nothing can show it again after that."
 )
+DELETED = "The notes and all runs made from them were deleted."
+STILL_IN_USE = (
+    "Nobody can see these notes any more. A job on them is still running and was asked to stop; what it uses is "
+    "deleted when it has stopped."
+)
 _NEW_CODE = "own_new_code"  # the upload whose code was not shown yet
 # Wrong deletion codes per minute and session. All sessions together have no limit: they could lock everybody out, and
 # 100 random bits cannot be guessed.
@@ -317,11 +322,11 @@ def _delete(upload: Upload) -> None:
     """Delete an upload, and rerun the page."""
     if viewer.refused("delete"):
         return
-    cleanup.remove(resources.every_workspace(), upload.digest)
+    finished = cleanup.remove(resources.every_workspace(), upload.digest)
     st.session_state.pop("own_cohort", None)
     st.session_state.pop(f"{own_files.LABELS_OF}{upload.digest}", None)
     st.session_state.get(CODES, {}).pop(upload.digest, None)
-    st.toast("The notes and all runs made from them were deleted.", icon=":material/delete:")
+    st.toast(DELETED if finished else STILL_IN_USE, icon=":material/delete:")
     st.rerun()
 
 

@@ -17,6 +17,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.__main__ import main
 from core.runs import store
+from core.runs.lock import held
 from core.runs.store import Workspace
 from core.runs.uploads.deletion_codes import Attempts
 from core.runs.uploads.records import read_record, uploads, write_record
@@ -58,6 +59,7 @@ def test_another_browser_deletes_by_the_code_and_sees_nothing(cohort, tmp_path):
     other = cohort()
     assert upload.name not in said(other)
     typed(other, code.lower().replace("-", ""))
+    assert [toast.value for toast in other.toast] == [form.DELETED]
     assert not uploads(tmp_path) and not list(tmp_path.rglob("*.parquet")) and not Workspace(tmp_path).works()
     app.run()
     assert not app.exception and "Deletion code" not in "".join(block.value for block in app.code)
@@ -96,6 +98,24 @@ def test_the_first_code_stays_valid_when_the_same_notes_are_uploaded_again(cohor
     assert not app.exception and shown_code(app) == code and len(uploads(tmp_path)) == 1
     typed(cohort(), code)
     assert not uploads(tmp_path) and not list(tmp_path.rglob("*.parquet"))
+
+
+@checked_here
+def test_a_job_that_still_runs_is_named_when_its_notes_are_deleted(cohort, tmp_path, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(cleanup, "start_thread", lambda *_: None)  # it would delete beside this test
+    app, toasts = used(cohort()), []
+    monkeypatch.setattr("streamlit.toast", lambda body, **how: toasts.append(body))
+    (upload,) = uploads(tmp_path)
+    workspace, spec = Workspace(tmp_path), RunSpec(corpus=upload.spec)
+    work = workspace.begin(spec)
+    with held(workspace.lock_file(spec.run_id), should_stop=lambda: True) as training:
+        assert training
+        app.button(key=f"delete-{upload.digest}").click().run()
+        assert not app.exception and toasts == [form.STILL_IN_USE]
+        assert work.exists() and upload.name not in said(app)
+        assert not Workspace(tmp_path, viewer=upload.owner).shows(upload.spec)
+    cleanup.clear_out(workspace, thorough=False)
+    assert not work.exists() and not uploads(tmp_path), "the rest is deleted when the job has stopped"
 
 
 def set_back(tmp_path: Path, seconds: float) -> None:
