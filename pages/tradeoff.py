@@ -29,7 +29,7 @@ from pages.parts.tradeoff import (
 from pages.parts.tradeoff.charts import linked_pair
 from pages.parts.tradeoff.drawn import Drawn, risks, useful
 from pages.parts.tradeoff.hypothetical import what_if
-from pages.parts.tradeoff.models import curve_runs, models_at
+from pages.parts.tradeoff.models import curve_points, curve_runs, models_at
 
 if TYPE_CHECKING:
     from core.evaluation.sweep.tradeoff import Estimate
@@ -37,15 +37,6 @@ if TYPE_CHECKING:
 shell.page(
     "ε trade-off", "How useful and how risky is a model, and what does moving ε change?", icon=":material/balance:"
 )
-
-
-@resources.cached_data(max_entries=50, show_spinner=False)
-def curves_of(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
-    """The points of a sweep's runs in the data folder `root`."""
-    from core.evaluation.sweep.tradeoff import points
-    from core.runs import queries
-
-    return points(queries.metrics(owner.workspace(), frozenset(run_ids)))
 
 
 @resources.cached_data(max_entries=50, show_spinner=False)
@@ -85,7 +76,7 @@ def draw(sweep: Sweep) -> None:
     """Slider and chart, the same prompt at every ε, promise and measurement, comparisons, and numbers of one sweep."""
     root, run_ids = str(owner.workspace().root), curve_runs(sweep)
     with st.skeleton(height=700):
-        curves = curves_of(root, run_ids)
+        curves = curve_points(run_ids)
     left, right = st.columns([4, 5], gap="medium")
     with left, st.container(gap="xsmall", key="at-epsilon"):
         epsilon = slider.choose(curves["epsilon"])

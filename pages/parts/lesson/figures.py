@@ -18,6 +18,7 @@ from core.runs.run import Run
 from pages.parts.common.public_noise import public_noise
 from pages.parts.pickers import run_picker
 from pages.parts.session import owner, resources
+from pages.parts.tradeoff.models import curve_points
 
 if TYPE_CHECKING:
     from core.evaluation.membership.strongest_attack import Strongest
@@ -160,7 +161,7 @@ def figures() -> Figures | None:
         if sweep.training is None or sweep.plain_training is None:
             continue
         plain, private = run_picker.default_pair(members)
-        curves = _curves(str(owner.workspace().root), tuple(run.id for run in members))
+        curves = curve_points([run.id for run in members])
         if plain is not None and private is not None and {NAMES, PERPLEXITY, AUC} <= set(curves["metric"]):
             return Figures(sweep, curves, plain, private, _to_open([plain, private, *members]), tuple(members))
     return None
@@ -193,12 +194,3 @@ def _noiseless(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
     return beside.beside(
         queries.metrics(owner.workspace(), frozenset(run_ids)), {beside.NOISELESS: run_ids} if run_ids else {}
     )
-
-
-@resources.cached_data(max_entries=4, show_spinner=False)
-def _curves(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
-    """The points of these runs in the data folder `root`."""
-    from core.evaluation.sweep.tradeoff import points
-    from core.runs import queries
-
-    return points(queries.metrics(owner.workspace(), frozenset(run_ids)))

@@ -62,6 +62,19 @@ def curve_runs(sweep: Sweep) -> tuple[str, ...]:
     return tuple(run.id for run in owner.workspace().runs_of(sweep.run_ids) if not beside.is_noiseless(run))
 
 
+def curve_points(run_ids: Sequence[str]) -> pd.DataFrame:
+    """The points of the curve of these runs (`core.evaluation.sweep.tradeoff.points`)."""
+    return _points(str(owner.workspace().root), tuple(sorted(run_ids)))
+
+
+@resources.cached_data(max_entries=50, show_spinner=False)
+def _points(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
+    from core.evaluation.sweep.tradeoff import points
+    from core.runs import queries
+
+    return points(queries.metrics(owner.workspace(), frozenset(run_ids)))
+
+
 COMPARED = ("perplexity_heldout", "full_name_patients", "auc_loss", beside.NAMES, beside.PATIENT_AUC, beside.BITS)
 
 
