@@ -67,6 +67,8 @@ def main(json: bool = False, rounds: int | None = None) -> None:
 
     With `rounds`, each parameter of a link and each box gets so many of the words, not all of them.
     """
+    from pages.parts.common.shell import page_names
+
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "data"
         run = _store.make_runs(root)[0]
@@ -92,13 +94,6 @@ def main(json: bool = False, rounds: int | None = None) -> None:
     for name, count in told.items():
         bad = {key: value for key, value in count.items() if isinstance(value, list) and value[0]}
         print(f"{name}: {count['inputs']:,} inputs; {bad or 'nothing went wrong'}")
-
-
-def page_names() -> list[str]:
-    """Short names of all pages."""
-    from pages.parts.common import shell
-
-    return [name for name, *_ in shell._PAGES]
 
 
 def parameters() -> list[str]:

@@ -23,7 +23,6 @@ from bench.load import many_runs
 from bench.load._client import Session
 from bench.load._server import serving
 from bench.load._simulation import answers
-from bench.load.sessions import page_names
 from core.runs.store import DEMO
 
 USERS, RUNS, NOTES = (30, 100, 300, 1_000, 3_000, 10_000), (10**3, 10**4, 10**5, 10**6), (10**5, 10**6, 10**7, 10**8)
@@ -77,6 +76,8 @@ def _disk(root: Path, source: Path) -> float:
 
 def _of_sessions(address: str, memory: Any, seconds: Any, sessions: int) -> tuple[float, float, float]:
     """The server's memory before and with so many sessions, and processor seconds of a poll of the lesson's timer."""
+    from pages.parts.common.shell import page_names
+
     pages = page_names()
     with Session(address) as first:
         for page in pages:

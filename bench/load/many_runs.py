@@ -24,7 +24,6 @@ import numpy as np
 
 from bench._ratio import check_rounds
 from bench.load._store import fill
-from bench.load.sessions import page_names
 from core.runs.store import DEMO
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,6 +52,8 @@ def measure(
     rounds: int, *, few: int = FEW, many: int = MANY, pages: Sequence[str] = (), source: Path = DEMO
 ) -> dict[str, Any]:
     """Processor seconds of each page with both stores, as JSON."""
+    from pages.parts.common.shell import page_names
+
     check_rounds(rounds)
     with tempfile.TemporaryDirectory(prefix="phi-leak-lab-bench-") as folder, _quiet():
         stores = {"few": Path(folder) / "few", "many": Path(folder) / "many"}

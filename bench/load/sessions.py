@@ -199,15 +199,10 @@ def _ratio(many: np.ndarray, one: np.ndarray) -> float:
     return round(float(np.quantile(many, 0.95) / np.quantile(one, 0.95)), 2)
 
 
-def page_names() -> list[str]:
-    """Short names of all pages."""
-    from pages.parts.common import shell
-
-    return [name for name, *_ in shell._PAGES]
-
-
 def main(json: bool = False, rounds: int = 5, seed: int = 0) -> None:
     """Start a server, measure, and print."""
+    from pages.parts.common.shell import page_names
+
     with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "data", Path(folder) / "log.txt") as served:
         found = measure(served, page_names(), rounds=rounds, seed=seed)
     if json:

@@ -27,7 +27,7 @@ from typing import Any
 
 from bench.load._client import NoAnswer, Session
 from bench.load._server import Served, serving
-from bench.load.sessions import Measured, _of, alone, page_names, reading
+from bench.load.sessions import Measured, _of, alone, reading
 
 SESSIONS, MINUTES, PACE, DROPPED = 30, 10.0, 12.0, 0.2
 MOST_GROWTH = 50.0  # MiB
@@ -125,6 +125,8 @@ def measure(
     pages: Sequence[str] = (),
 ) -> dict[str, Any]:
     """A class of so many sessions for so many minutes, as JSON."""
+    from pages.parts.common.shell import page_names
+
     pages = pages or [page for page in page_names() if page not in ("home", "lesson")]
     measured, kept, memory = Measured(), Kept(), []
     first = alone(served.address, [*pages, "lesson"], 1)

@@ -68,6 +68,11 @@ _SECTIONS = {  # of the menu; pages that are in no section come first
 }
 
 
+def page_names() -> list[str]:
+    """The short name of every page, in the order of the menu."""
+    return [name for name, *_ in _PAGES]
+
+
 def pages() -> dict[str, st.Page]:
     """Every page by its short name, in the order of the menu. The name is also the path in the address.
 
@@ -146,7 +151,7 @@ def page(title: str, question: str, *, icon: str | None = None, guesses: bool = 
     delivery.follow_reconnections()
     media.hide_addresses()
     name = next((name for name, label, _, _ in _PAGES if label == title), "home")
-    together.begin(name, [entry[0] for entry in _PAGES])
+    together.begin(name, page_names())
     cleanup.start_thread(str(resources.data()), resources.every_workspace())
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", key="page-head"):
         st.title(title, icon=icon, width="content")

@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 from bench.faults import _store, hostile
 from bench.faults._inputs import IMAGE, SCRIPT, WORDS, files
 from core.runs.store import Workspace
+from pages.parts.common import shell
 from pages.parts.session import resources
 
 pytestmark = pytest.mark.slow
@@ -30,7 +31,7 @@ def whole(count: hostile.Count) -> None:
 
 
 def test_links_and_boxes(served) -> None:
-    whole(hostile.links(hostile.page_names(), WORDS, most_visits=1))
+    whole(hostile.links(shell.page_names(), WORDS, most_visits=1))
     whole(hostile.boxes(["playground", "glossary", "cohort"], FEW))
 
 
