@@ -100,8 +100,9 @@ def _listed(text: str) -> Iterator[tuple[int, int]]:
         if _BETWEEN.fullmatch(gap):
             if _is_name(left.group(), right.group(), wrapped="\n" in gap):
                 yield left.start(), right.end()
-        elif _COMMA.fullmatch(gap) and _on(left.group(), _last_names()) and _on(right.group(), _first_names()):
-            yield left.start(), right.end()
+        elif _COMMA.fullmatch(gap):
+            if is_listed(left.group(), _last_names()) and is_listed(right.group(), _first_names()):
+                yield left.start(), right.end()
 
 
 def _again(text: str, whole: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -113,13 +114,14 @@ def _again(text: str, whole: list[tuple[int, int]]) -> Iterator[tuple[int, int]]
 
 def _is_name(first: str, last: str, *, wrapped: bool) -> bool:
     """A listed first name before a listed last name, or before any mixed-case word that could be a last name."""
-    if not _on(first, _first_names()) or last.casefold() in word_list("no_last_name"):
+    if not is_listed(first, _first_names()) or last.casefold() in word_list("no_last_name"):
         return False
-    if _on(last, _last_names()):
+    if is_listed(last, _last_names()):
         return True
     return not (wrapped or first.isupper() or last.isupper() or first.casefold() in word_list("ambiguous"))
 
 
-def _on(word: str, names_: frozenset[str]) -> bool:
+def is_listed(word: str, names_: frozenset[str]) -> bool:
+    """Whether a word, or a part of a double name, is on a list of names in lower case."""
     whole = word.casefold().replace("’", "'")
     return whole in names_ or any(part in names_ for part in re.split("['-]", whole) if len(part) > 2)

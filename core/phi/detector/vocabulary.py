@@ -11,6 +11,8 @@ from pathlib import Path
 from faker.providers.address import Provider as Places
 from faker.providers.address.en_US import Provider as Addresses
 
+from core.phi.shaped_names import is_listed
+
 # Faker's lists for languages in Latin script.
 _LOCALES = (
     *("en_US", "en_GB", "en_IE", "en_IN", "en_NZ", "es_ES", "es_MX", "fr_FR", "de_DE", "it_IT", "nl_NL", "pt_BR"),
@@ -60,17 +62,12 @@ def _first_names() -> frozenset[str]:
 
 def is_first_name(word: str) -> bool:
     """Whether a word, or a part of a double name, is a first name somewhere, and not usually another word."""
-    return _is_on(word, _first_names())
+    return is_listed(word, _first_names())
 
 
 def is_last_name(word: str) -> bool:
     """Whether a word, or a part of a double name, is a last name somewhere."""
-    return _is_on(word, _names("last"))
-
-
-def _is_on(word: str, names: frozenset[str]) -> bool:
-    whole = word.casefold().replace("’", "'")
-    return whole in names or any(part in names for part in re.split("['-]", whole) if len(part) > 2)
+    return is_listed(word, _names("last"))
 
 
 @cache
