@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from scipy import stats
 
-from core.evaluation.stats.bootstrap import WeightedStatistic
+from core.evaluation.stats.bootstrap import WeightedStatistic, ratio
 
 Bins = Sequence[str] | np.ndarray  # each condition's, (conditions,)
 FEWEST = 5  # smallest bin of conditions for which a rank correlation is computed
@@ -31,7 +31,7 @@ def patient_aucs(scores: np.ndarray, has: np.ndarray, bins: Bins) -> np.ndarray:
             below = np.searchsorted(others, own, "left") + np.searchsorted(others, own, "right")
             won[row] += (below / 2 / len(others)).sum()
             counted[row] += len(own)
-    return _ratio(won, counted)
+    return ratio(won, counted)
 
 
 def patient_precisions(scores: np.ndarray, has: np.ndarray, bins: Bins, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
@@ -49,7 +49,7 @@ def patient_precisions(scores: np.ndarray, has: np.ndarray, bins: Bins, k: int =
             found[row] += top_share(values[row], truth[row], k)
             blind[row] += truth[row].mean()
             counted[row] += 1
-    return _ratio(found, counted), _ratio(blind, counted)
+    return ratio(found, counted), ratio(blind, counted)
 
 
 def top_share(values: np.ndarray, truth: np.ndarray, k: int) -> float:
@@ -73,7 +73,7 @@ def patient_correlations(scores: np.ndarray, frequency: np.ndarray, bins: Bins) 
         usable = norm > 0
         total[usable] += len(places) * (centred[usable] @ other) / norm[usable]
         weight[usable] += len(places)
-    return _ratio(total, weight)
+    return ratio(total, weight)
 
 
 def condition_correlation(
@@ -95,13 +95,13 @@ def weighted_correlation(left: np.ndarray, right: np.ndarray, bins: np.ndarray) 
         for number in np.unique(bins):
             w, x, y = weights[:, bins == number], left[bins == number], right[bins == number]
             mass = w.sum(1)
-            mean_x, mean_y = _ratio(w @ x, mass), _ratio(w @ y, mass)
-            covariance = _ratio(w @ (x * y), mass) - mean_x * mean_y
-            spread = (_ratio(w @ x**2, mass) - mean_x**2) * (_ratio(w @ y**2, mass) - mean_y**2)
+            mean_x, mean_y = ratio(w @ x, mass), ratio(w @ y, mass)
+            covariance = ratio(w @ (x * y), mass) - mean_x * mean_y
+            spread = (ratio(w @ x**2, mass) - mean_x**2) * (ratio(w @ y**2, mass) - mean_y**2)
             usable = spread > 1e-12
             total[usable] += mass[usable] * covariance[usable] / np.sqrt(spread[usable])
             size[usable] += mass[usable]
-        return _ratio(total, size)
+        return ratio(total, size)
 
     return statistic
 
@@ -119,7 +119,3 @@ def _bins(bins: Bins) -> Iterator[np.ndarray]:
     names = np.asarray(bins, dtype=object)
     for name in dict.fromkeys(bins):
         yield np.flatnonzero(names == name)
-
-
-def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
-    return np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below > 0)

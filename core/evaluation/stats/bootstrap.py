@@ -169,7 +169,7 @@ def weighted_auc(scores: Sequence[float], member: Sequence[bool]) -> WeightedSta
         others = np.zeros((len(weights), len(theirs) + 1))  # others[:, i] = weight of the i lowest non-members
         np.cumsum(np.take(weights, theirs, axis=1), axis=1, out=others[:, 1:])
         beaten = (np.take(others, below, axis=1) + np.take(others, below_or_tied, axis=1)) / 2
-        return _ratio((members * beaten).sum(axis=1), members.sum(axis=1) * others[:, -1])
+        return ratio((members * beaten).sum(axis=1), members.sum(axis=1) * others[:, -1])
 
     return statistic
 
@@ -187,12 +187,12 @@ def weighted_leakage(scores: Sequence[float], member: Sequence[bool]) -> Weighte
         total = np.zeros((len(weights), weights.shape[1] + 1))
         np.cumsum(weights, axis=1, out=total[:, 1:])
         at = np.searchsorted(values, thresholds, side="right")
-        return _ratio(total[:, -1] - total[np.arange(len(weights)), at], total[:, -1])
+        return ratio(total[:, -1] - total[np.arange(len(weights)), at], total[:, -1])
 
     def statistic(weights: np.ndarray) -> np.ndarray:
         ordered = weights[:, order]
         members, others = np.where(flags, ordered, 0.0), np.where(flags, 0.0, ordered)
-        thresholds = _ratio(members @ values, members.sum(axis=1))
+        thresholds = ratio(members @ values, members.sum(axis=1))
         return rate_above(members, thresholds) - rate_above(others, thresholds)
 
     return statistic
@@ -202,16 +202,17 @@ def weighted_perplexity(losses: ArrayLike, tokens: ArrayLike) -> WeightedStatist
     """Statistic for `patient_bootstrap`: exp of the mean nats per token, from mean losses (n,) and lengths (n,)."""
     lengths = np.asarray(tokens, dtype=float)
     nats = np.asarray(losses, dtype=float) * lengths
-    return lambda weights: np.exp(_ratio(weights @ nats, weights @ lengths))
+    return lambda weights: np.exp(ratio(weights @ nats, weights @ lengths))
 
 
 def weighted_share(hits: ArrayLike, trials: ArrayLike) -> WeightedStatistic:
     """Statistic for `patient_bootstrap`: Σ hits / Σ trials over what was drawn, for clusters of any kind."""
     counted, of = np.asarray(hits, dtype=float), np.asarray(trials, dtype=float)
-    return lambda weights: _ratio(weights @ counted, weights @ of)
+    return lambda weights: ratio(weights @ counted, weights @ of)
 
 
-def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+def ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """`above` / `below` in each place; NaN where `below` is not above 0."""
     return np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below > 0)
 
 
