@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,7 +114,14 @@ def _shared_run(builder: RunBuilder, store: Store, *, wait: bool) -> Run:
     """The run, made by this or another machine that has the same store. Raises as `execute`, and StoreUnusable."""
     spec, workspace = builder.spec, builder.workspace
     lease = leased(store, spec.run_id, wait=wait, stop=builder.stop)
-    if (finished := fetched(store, spec, workspace)) is not None:
+    try:
+        finished = fetched(store, spec, workspace)
+    except BaseException:
+        if lease is not None:  # else other machines would wait until it counts as abandoned
+            with suppress(StoreUnusable):  # the first error says more
+                lease.release()
+        raise
+    if finished is not None:
         if lease is not None:
             lease.release()
         builder.leave_nothing()

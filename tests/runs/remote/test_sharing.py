@@ -110,6 +110,31 @@ def test_a_run_that_another_machine_makes_is_not_made_twice(
     assert not here.work(spec.run_id).exists() and held.renew()
 
 
+@pytest.mark.parametrize("store_is_gone", [False, True])
+def test_a_lease_is_released_when_what_the_store_has_cannot_be_fetched(
+    store: Store, tmp_path: Path, smoke_specs: dict[str, RunSpec], monkeypatch: pytest.MonkeyPatch, store_is_gone: bool
+) -> None:
+    spec, here = smoke_specs["dp"], Workspace(tmp_path / "here", shared=())
+    work, released = here.begin(spec), []
+
+    def damaged(*_: object) -> None:
+        raise StoreUnusable("corpora/x in the store is damaged.")
+
+    def release(lease: Lease) -> None:
+        released.append(lease.path)
+        if store_is_gone:
+            raise StoreUnusable("The store does not answer.")
+        original(lease)
+
+    original = Lease.release
+    monkeypatch.setattr("core.pipeline.training_run.fetched", damaged)
+    monkeypatch.setattr(Lease, "release", release)
+    with pytest.raises(StoreUnusable, match="is damaged"):
+        execute(spec, here)
+    assert len(released) == 1 and "is damaged" in read_status(work).message
+    assert store_is_gone or store.list("leases") == []
+
+
 def test_another_machine_resumes_what_a_killed_one_began(
     store: Store,
     tmp_path: Path,
