@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import threading
 import unicodedata
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from core.models.token_view import TokenView
 
-LOOK_SECONDS = 0.03  # interval at which an iterated stream is polled
 LONGEST_PROMPT = 20_000  # characters; longer prompts are not tokenized, since contexts hold a few hundred tokens
 
 
@@ -64,7 +62,7 @@ def without_controls(text: str) -> str:
 
 @dataclass
 class Stream:
-    """One request's growing answer. Iterate over it, or read `texts` at any time; `cancel()` keeps the text so far."""
+    """One request's growing answer. Read `texts` at any time; `cancel()` keeps the text so far."""
 
     run_id: str
     prompt: str
@@ -115,19 +113,6 @@ class Stream:
         if self.error:
             raise (RequestRefused if self.refused else ServingError)(self.error)
         return self.texts
-
-    def __iter__(self) -> Iterator[list[str]]:
-        """Snapshots of `texts`, one each time they grow. Raises ServingError if the model fails."""
-        shown: list[str] | None = None
-        while True:
-            finished, now = self.done, list(self.texts)
-            if now != shown:
-                shown = now
-                yield now
-            if finished:
-                break
-            self.wait(LOOK_SECONDS)
-        self.result(0)
 
     def update(self, row: int, text: str) -> bool:
         """Called by the server: sample `row` now reads `text`. Returns False after a cancel: stop writing it."""

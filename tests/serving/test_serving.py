@@ -74,8 +74,11 @@ def test_a_seed_gives_the_same_text_alone_and_among_many_browsers(server, tiny):
 
 def test_text_streams_and_the_last_look_is_the_result(server):
     stream = server.generate("gpt2", "Patient:", seeds=(3,), sampling=Sampling(new_tokens=40))
-    looks = [texts[0] for texts in stream]
-    assert len(looks) > 2
+    looks = [stream.texts[0]]
+    while not stream.wait(0.001):
+        looks.append(stream.texts[0])
+    looks.append(stream.texts[0])
+    assert len(set(looks)) > 2
     assert all(later.startswith(earlier) for earlier, later in zip(looks, looks[1:], strict=False))
     assert [looks[-1]] == stream.result(0)
 
@@ -93,10 +96,9 @@ def test_cancel_keeps_what_was_written_and_spares_the_others(server):
     long = Sampling(new_tokens=200)
     stopped = server.generate("gpt2", "Patient:", seeds=(1,), sampling=long)
     other = server.generate("gpt2", "Patient:", seeds=(1,), sampling=long)
-    for texts in stopped:
-        if texts[0]:
-            stopped.cancel()
-            break
+    while not stopped.texts[0]:
+        assert not stopped.wait(0.001)
+    stopped.cancel()
     kept = stopped.texts[0]
     whole = other.result(60)[0]
     assert stopped.done and stopped.cancelled
