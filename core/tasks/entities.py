@@ -7,7 +7,7 @@ their intervals can be computed from them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ import torch
 
 from core.attacks.probes.vectors import batches, padded, with_specials
 from core.models.build import LanguageModel
-from core.tasks.heads import Report, fit
+from core.tasks.heads import Report, fit, reported_from
 from core.tasks.tagging import entities, tag_set, tags_of, word_spans
 
 TYPES = ("problem", "test", "treatment")
@@ -64,10 +64,10 @@ def entity_counts(
     tags = tag_set(types)
     place = {tag: number for number, tag in enumerate(tags)}
     total = len(learned) + len(judged)
-    known = word_vectors(lm, learned, report=_from(report, 0, total))
+    known = word_vectors(lm, learned, report=reported_from(report, 0, total))
     labels = np.concatenate([np.array([place[tag] for tag in one.tags]) for one in learned])
     head = fit(np.concatenate(known), labels, len(tags), seed=seed)
-    asked = word_vectors(lm, judged, report=_from(report, len(learned), total))
+    asked = word_vectors(lm, judged, report=reported_from(report, len(learned), total))
     said = [[tags[number] for number in head.predict(vectors)] for vectors in asked]
     return count_entities([one.unit for one in judged], [one.tags for one in judged], said, types)
 
@@ -142,7 +142,3 @@ def _with_neighbours(vectors: np.ndarray) -> np.ndarray:
     nothing = np.zeros((1, vectors.shape[1]), dtype=vectors.dtype)
     around = np.concatenate([nothing, vectors, nothing])
     return np.concatenate([around[:-2], vectors, around[2:]], axis=1)
-
-
-def _from(report: Report | None, before: int, total: int) -> Callable[[int, int], None] | None:
-    return None if report is None else lambda done, _: report(before + done, total)

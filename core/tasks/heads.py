@@ -22,6 +22,11 @@ _TINY = 1e-6
 Report = Callable[[int, int], None]  # (done, total)
 
 
+def reported_from(report: Report | None, before: int, total: int) -> Report | None:
+    """For a part of the work, the progress of all of it: `before` were done when the part began, of `total`."""
+    return None if report is None else lambda done, _: report(before + done, total)
+
+
 @dataclass(frozen=True)
 class Head:
     """A fitted head. `mean` and `spread` (features,) standardise what it reads."""

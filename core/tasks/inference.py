@@ -17,7 +17,7 @@ from core.attacks.probes.vectors import batches, padded
 from core.models.build import LanguageModel
 from core.models.encoding import encode
 from core.tasks.claims import LABELS, Pair
-from core.tasks.heads import Report, fit
+from core.tasks.heads import Report, fit, reported_from
 
 TASK, CLAIM_ONLY = "inference", "inference, claim alone"
 CLAIM_TOKENS = 48  # most tokens of a claim; a note is cut so that both fit
@@ -41,8 +41,8 @@ def inference_counts(
     rows = []
     for task, alone in ((TASK, False), (CLAIM_ONLY, True)):
         told = None if alone else report
-        known = pair_vectors(lm, learned, alone=alone, report=_shifted(told, 0, total))
-        asked = pair_vectors(lm, judged, alone=alone, report=_shifted(told, len(learned), total))
+        known = pair_vectors(lm, learned, alone=alone, report=reported_from(told, 0, total))
+        asked = pair_vectors(lm, judged, alone=alone, report=reported_from(told, len(learned), total))
         right = fit(known, labels, len(LABELS), seed=seed).predict(asked) == wanted
         rows.append(
             pd.DataFrame(
@@ -106,7 +106,3 @@ def _joined(note: torch.Tensor | None, claim: torch.Tensor) -> torch.Tensor:
     return torch.cat(
         [u, v, (u - v).abs(), u * v, claim[-1], (claim - aligned).abs().mean(0), (claim * aligned).mean(0)]
     )
-
-
-def _shifted(report: Report | None, before: int, total: int) -> Report | None:
-    return None if report is None else lambda done, _: report(before + done, total)
