@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ from core.evaluation.membership.units import Units
 from core.evaluation.stats.bootstrap import patient_weights, percentile_interval
 from core.evaluation.stats.boundary_intervals import share_interval
 from core.evaluation.stats.roc import roc
+from core.training.accounting.composition import of_two
 from core.training.accounting.mechanism import Mechanism
 
 GRID = np.unique(np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 40), np.linspace(0.0, 1.0, 41)]))
@@ -49,31 +51,44 @@ def steps(units: Units) -> pd.DataFrame:
 class Ceiling:
     """The guarantee of a run for the units that are evaluated; each of them is `group` units of the promise.
 
-    `per_note`: notes are evaluated under a promise for one note. The ceiling then holds for one note more or less among
-    the same others. A patient's notes are in or out together, so it is no bound on the curve that is measured here.
+    `epsilon` is that of the line. `of_group` is the ε of a whole group in or out of the training data. The line has a
+    larger one: it compares members with others, and where one patient is in, another one is out. With `per_note`, notes
+    are evaluated under a promise for one note. The line then holds for one note more or less among the same others. A
+    patient's notes are in or out together, so it is no bound on the curve that is measured here.
     """
 
     epsilon: float
     delta: float
     group: int
+    of_group: float
     per_note: bool = False
 
 
-def ceiling_for(mechanism: Mechanism, units: Units, level: str) -> Ceiling:
+def ceiling_for(mechanism: Mechanism, judged: Sequence[Units], level: str) -> Ceiling:
     """What a run's guarantee says about notes, admissions or patients (group privacy: Jagannatha 2021, §2).
 
     A promise per patient covers all data of a patient. A promise per note covers k notes with the larger ε of
-    `Mechanism.patient_epsilon` at the same δ. Here k is the most notes of an evaluated member patient (an admission has
-    no more): the ceiling bounds the curve of those who are evaluated. If they were drawn from a larger cohort, another
-    member may have more notes, and so a larger ε (`core.evaluation.guarantee.odds.group_sentence`). Bounds on ε from
-    attacks (`core.evaluation.guarantee.epsilon_bounds.group_delta`) use the looser group formula, with which they prove
-    less.
+    `Mechanism.patient_epsilon` at the same δ. For `Ceiling.of_group`, k is the most notes of an evaluated member
+    patient (an admission has no more). If they were drawn from a larger cohort, another member may have more notes, and
+    so a larger ε (`core.evaluation.guarantee.odds.group_sentence`).
+
+    The curve's rates are those of members and of others in splits of fixed size. By symmetry they are the chance to
+    accuse a patient who is in, and the chance to accuse the same one after a held-out patient took their place. That
+    removes one group of units and adds another one, so the line is that of two changes (`of_two`). Its k is the most
+    notes of any patient whom one of the attacks in `judged` evaluates, so it bounds the curve of each. Bounds on ε from
+    attacks (`core.evaluation.guarantee.audit_guarantee`) count both changes, too, by the looser group formula, with
+    which they prove less.
     """
-    epsilon, delta = mechanism.epsilon(), mechanism.delta
-    if mechanism.unit == "patient" or level == "sample":
-        return Ceiling(epsilon, delta, 1, per_note=mechanism.unit == "note")
-    k = int(units.mean_counts.max())
-    return Ceiling(mechanism.patient_epsilon(k), delta, k)
+    delta = mechanism.delta
+    if mechanism.unit == "note" and level == "sample":
+        epsilon = mechanism.epsilon()
+        return Ceiling(epsilon, delta, 1, epsilon, per_note=True)
+    members = everyone = 1
+    if mechanism.unit == "note":
+        members = max(int(one.mean_counts.max()) for one in judged)
+        everyone = max(int(one.notes.max()) for one in judged)
+    two, _ = of_two(lambda share: (mechanism.patient_epsilon(everyone, share), mechanism.counted_by), delta)
+    return Ceiling(two, delta, members, mechanism.patient_epsilon(members))
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ class Units:
     which of them are members. `population` (m,) holds the scores of the population's units, `population_patient` (m,)
     their patients, numbered from 0. `mean_sums` and `mean_counts` (P,) are the sum and the number of each member
     patient's note scores, of any length. Their ratio is the mean training score, which S-BBA and its group versions use
-    as threshold.
+    as threshold. `notes` (P,) is the number of notes of every patient, of any length.
     """
 
     score: np.ndarray
@@ -34,6 +34,7 @@ class Units:
     population_patient: np.ndarray
     mean_sums: np.ndarray
     mean_counts: np.ndarray
+    notes: np.ndarray
 
     @property
     def members(self) -> int:
@@ -103,4 +104,5 @@ def units(scores: pd.DataFrame, level: str = "sample", length: str = "all", *, m
         population_patient=pd.factorize(population["patient"])[0],
         mean_sums=np.bincount(code[flags], value[flags], minlength=len(patients)),
         mean_counts=np.bincount(code[flags], minlength=len(patients)).astype(float),
+        notes=np.bincount(code, minlength=len(patients)),
     )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from core.common.formatting import promised_text
 from core.evaluation.guarantee.odds import group_promise
 from core.evaluation.membership.curve import Caught, Ceiling
 from core.evaluation.membership.summary import ROC_RATES, population_threshold
@@ -88,7 +89,20 @@ def for_a_patient(name: str, ceiling: Ceiling) -> str:
     """What an ε per note means for whom the ceiling is drawn: the evaluated patient with the most notes."""
     return (
         f"“{name}” has an ε per note. For the evaluated patient with the most notes ({ceiling.group:,}) this means "
-        f"{group_promise(ceiling.epsilon, ceiling.delta)}."
+        f"{group_promise(ceiling.of_group, ceiling.delta)}."
+    )
+
+
+def for_an_exchange(name: str, ceiling: Ceiling) -> str:
+    """Why the line of a guarantee has a larger ε than its promise: one patient is in, so another one is out."""
+    at = (
+        f"ε = {promised_text(ceiling.epsilon)} at the same δ"
+        if math.isfinite(ceiling.epsilon)
+        else "no finite ε, so it rules nothing out"
+    )
+    return (
+        f"The curves compare patients in the training data with others who are not, so that one takes the place of "
+        f"another: two changes. The line of “{name}” is that of two changes: {at}."
     )
 
 

@@ -32,6 +32,7 @@ from pages.parts.membership.sentences import (
     caught_sentence,
     fewer_accused,
     for_a_patient,
+    for_an_exchange,
     leakage_sentence,
     population_sentence,
     roc_sentence,
@@ -115,6 +116,8 @@ def roc_view(choice: Choice) -> None:
                 "does not contradict the guarantee. The audit on the Canaries page tests the guarantee, and says "
                 "how large an ε it could contradict."
             )
+        else:
+            st.caption(for_an_exchange(name, ceiling))
         if ceiling.group > 1:
             st.markdown(for_a_patient(name, ceiling))
     caption_public_noise(choice.runs)
@@ -174,15 +177,14 @@ def _curve(choice: Choice, run: Run, attack: str) -> pd.DataFrame | None:
 def _ceilings(choice: Choice) -> dict[tuple[int, str], Ceiling]:
     """The ceiling from each private run's guarantee, by number and name of the run.
 
-    Expensive attacks evaluate fewer patients. The ceiling is that of the chosen attack with the patient of most notes,
-    so it bounds every curve.
+    Expensive attacks evaluate fewer patients. The ceiling is that of the patient with the most notes in any chosen
+    attack, so it bounds every curve.
     """
     found = {}
     for number, (name, run) in enumerate(choice.runs.items()):
         judged = [one for attack in choice.attacks if (one := choice.units(run, attack)) is not None]
         if run.privacy is not None and judged:
-            most = max(judged, key=lambda one: one.mean_counts.max())
-            found[number, name] = ceiling_for(run.privacy, most, choice.level)
+            found[number, name] = ceiling_for(run.privacy, judged, choice.level)
     return found
 
 

@@ -224,6 +224,7 @@ def one_note_each(seed: int, *, members: int, others: int, population: int, shif
         np.arange(population),
         score[:judged] * member,
         member.astype(float),
+        np.ones(judged, dtype=int),
     )
 
 
@@ -311,11 +312,26 @@ def test_a_promise_per_note_is_worth_less_for_a_patient():
         unit="note", noise_multiplier=2.0, sample_rate=0.1, steps=10, delta=1e-6, max_grad_norm=1.0, accountant="rdp"
     )
     per_patient = per_note.model_copy(update={"unit": "patient"})
-    one, three = ceiling_for(per_note, judged, "sample"), ceiling_for(per_note, judged, "patient")
-    assert one.epsilon == per_note.epsilon() and one.group == 1
+    one, three = ceiling_for(per_note, [judged], "sample"), ceiling_for(per_note, [judged], "patient")
+    assert one.epsilon == one.of_group == per_note.epsilon() and one.group == 1
     assert three.group == 3 and three.delta == 1e-6
-    assert three.epsilon == per_note.patient_epsilon(3) > one.epsilon, "as the report and the ledger say"
-    assert ceiling_for(per_patient, judged, "patient").group == 1
+    assert three.of_group == per_note.patient_epsilon(3) > one.epsilon, "as the report and the ledger say"
+    assert three.epsilon > 2 * three.of_group, "one patient in is another one out"
+    whole = ceiling_for(per_patient, [judged], "patient")
+    assert whole.group == 1 and whole.of_group == per_patient.epsilon()
+    assert whole.epsilon == pytest.approx(per_patient.replacing().epsilon())
+    assert ceiling_for(per_patient, [judged], "sample") == whole, "notes of a patient are exchanged with the patient"
+
+
+def test_one_patient_in_for_another_is_two_changes():
+    """Of two patients one is in. Laplace noise of scale 1/ε on [first is in] − [second is in] satisfies ε for each.
+
+    The sum is 1 or −1, and the attacker accuses the first if the noisy sum is positive, else the second.
+    """
+    for epsilon in (0.5, 1.0, 3.0):
+        tpr = 1 - 0.5 * math.exp(-epsilon)
+        one, two = (dp_ceiling(np.array([1 - tpr]), changes * epsilon, 0.0)[0] for changes in (1, 2))
+        assert one < tpr <= two
 
 
 def test_caught_counts_scores_at_the_threshold():
@@ -332,8 +348,10 @@ def test_the_ceiling_of_patients_is_that_of_the_one_with_the_most_notes():
     extra = table[table["note_id"] == "n0-0"].assign(note_id="n0-9")
     judged = units(pd.concat([table, extra], ignore_index=True), "patient")
     run = Mechanism(unit="note", noise_multiplier=2.0, sample_rate=0.1, steps=10, delta=1e-6, max_grad_norm=1.0)
-    found = ceiling_for(run, judged, "patient")
-    assert found.group == 4 and found.epsilon == run.patient_epsilon(4)
+    fewer = units(table, "patient")
+    found = ceiling_for(run, [fewer, judged], "patient")
+    assert found.group == 4 and found.of_group == run.patient_epsilon(4)
+    assert found == ceiling_for(run, [judged], "patient") and found != ceiling_for(run, [fewer], "patient")
 
 
 def test_where_everybody_is_accused_nothing_is_uncertain():

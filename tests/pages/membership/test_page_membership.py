@@ -327,7 +327,7 @@ def test_every_note_is_in_the_histogram():
 def test_the_ceiling_is_drawn_for_the_runs_that_promise(log):
     table = pd.DataFrame({"fpr": [0.0, 0.5, 1.0], "tpr": [0.1, 0.6, 1.0], "low": [0, 0.5, 1], "high": [0.2, 0.7, 1]})
     curves = {(0, "plain", "loss"): table, (1, "dp", "loss"): table}
-    figure = charts.roc(curves, curves, {(1, "dp"): Ceiling(1.0, 1e-5, 1)}, log=log)
+    figure = charts.roc(curves, curves, {(1, "dp"): Ceiling(1.0, 1e-5, 1, 0.4)}, log=log)
     allowed = [trace for trace in figure.data if trace.name and "guarantee" in trace.name]
     assert [trace.name for trace in allowed] == ["dp: what the guarantee allows"]
     assert (np.asarray(allowed[0].y) >= np.asarray(allowed[0].x) - 1e-12).all()
@@ -340,13 +340,25 @@ def test_every_view_says_how_it_is_computed():
 
 def test_what_a_patients_notes_are_promised_is_rounded_up_and_said_to_be_empty():
     """At ε = 124 more than 99.9999 of 100 attackers may be right; at ε = 2, e²/(1 + e²) = .881, rounded up."""
-    told = sentences.for_a_patient("x", Ceiling(123.44, 1e-5, group=7))
+    told = sentences.for_a_patient("x", Ceiling(math.inf, 1e-5, 7, 123.44))
     assert told == (
         "“x” has an ε per note. For the evaluated patient with the most notes (7) this means ε = 124 at the same δ: in "
         "practice nothing is promised to them."
     )
-    assert "this means no finite ε: in practice nothing" in sentences.for_a_patient("x", Ceiling(math.inf, 1e-5, 7))
-    assert "ε = 2 at the same δ = 10⁻⁵: on average at most 89" in sentences.for_a_patient("x", Ceiling(2.0, 1e-5, 7))
+    assert "this means no finite ε: in practice nothing" in sentences.for_a_patient(
+        "x", Ceiling(math.inf, 1e-5, 7, math.inf)
+    )
+    assert "ε = 2 at the same δ = 10⁻⁵: on average at most 89" in sentences.for_a_patient(
+        "x", Ceiling(5.0, 1e-5, 7, 2.0)
+    )
+
+
+def test_the_line_of_two_changes_says_its_epsilon():
+    told = sentences.for_an_exchange("x", Ceiling(2.2001, 1e-5, 1, 1.0))
+    assert told.endswith("The line of “x” is that of two changes: ε = 2.21 at the same δ.")
+    assert sentences.for_an_exchange("x", Ceiling(math.inf, 1e-5, 7, 900.0)).endswith(
+        "no finite ε, so it rules nothing out."
+    )
 
 
 def test_the_ceiling_bounds_the_curves_of_all_chosen_attacks(monkeypatch):
