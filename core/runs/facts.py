@@ -197,16 +197,26 @@ def promise_sentence(spec: RunSpec, mechanism: Mechanism | None, choice: Choice 
         f"(neighbours: {neighbours(held)}){released}: DP-SGD with σ = {held['noise_multiplier']:.4g}, "
         f"q = {held['sample_rate']:.4g}, {held['steps']} steps, clipping norm {held['max_grad_norm']:g}"
         f"{_words_sentence(mechanism)}; accountant {held['accountant'].upper()}."
-        f"{_limit_sentence(spec, mechanism)}{_cap_sentence(spec, mechanism)}"
+        f"{_limit_sentence(spec, mechanism, choice)}{_cap_sentence(spec, mechanism)}"
         f"{'' if spec.corpus.deduplicated is None else ' ' + DEDUPLICATED}"
         f"{'' if held['noise_source'] == 'secret' else f' {REPRODUCIBLE[0].upper()}{REPRODUCIBLE[1:]}.'}"
     )
 
 
-def _limit_sentence(spec: RunSpec, mechanism: Mechanism) -> str:
-    """What σ was chosen for, if it was chosen by a limit on the attacker."""
+def _limit_sentence(spec: RunSpec, mechanism: Mechanism, choice: Choice | None) -> str:
+    """What σ was chosen for, if it was chosen by a limit on the attacker. The limit holds for a single training.
+
+    The best of several trainings can exceed it: the choice reveals something of every one.
+    """
     limit = spec.privacy.risk_limit
-    return "" if limit is None else f" σ was chosen by a limit on the attacker. {limit.sentence(mechanism.unit)}"
+    if limit is None:
+        return ""
+    if choice is not None:
+        return (
+            " σ was chosen by a limit on the attacker for one training. For the best of several trainings, no such "
+            "limit is known."
+        )
+    return f" σ was chosen by a limit on the attacker. {limit.sentence(mechanism.unit)}"
 
 
 def neighbours(held: Mapping[str, Any]) -> str:

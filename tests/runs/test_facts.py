@@ -12,8 +12,9 @@ import pytest
 from core.evaluation.registry import on_card
 from core.runs.card import write_card
 from core.runs.facts import SPEAKS_OF, hipaa_rows, limits, run_facts
+from core.runs.ledger.choice import Choice
 from core.runs.store import DEMO, Workspace
-from core.spec import CorpusSpec, DefenceSpec, ModelSpec, RunSpec
+from core.spec import CorpusSpec, DefenceSpec, ModelSpec, PrivacySpec, RiskLimit, RunSpec
 from core.training.accounting.mechanism import Mechanism
 
 
@@ -76,6 +77,21 @@ def test_a_public_seed_is_no_promise_and_a_secret_key_is_one(workspace, smoke_sp
     assert again in told["public"] and again not in told["secret"] + told["plain"]
     assert "destroyed when training ended" in told["secret"] and "destroyed" not in told["public"] + told["plain"]
     assert (public.guarantee["noise_source"], secret.guarantee["noise_source"]) == ("public seed", "secret")
+
+
+@pytest.mark.parametrize("limit", [RiskLimit(right=0.6), RiskLimit(caught=0.05, accused=0.01)])
+def test_a_limit_on_the_attacker_is_stated_of_one_training_and_not_of_the_best_of_several(
+    workspace, smoke_specs, limit
+):
+    """One step with σ = 1.974 allows 60 right guesses of 100; the largest of 100 such outputs (η = 1) allows 66.6."""
+    run = workspace.run(smoke_specs["dp"].run_id)
+    spec = run.spec.model_copy(update={"privacy": PrivacySpec(noise_multiplier=1.974, risk_limit=limit)})
+    mechanism = run.privacy.model_copy(update={"noise_source": "secret"})
+    alone = run_facts("x", spec, mechanism, run.metrics).promise
+    chosen = run_facts("x", spec, mechanism, run.metrics, Choice.of(100, 1.0, "loss on public notes")).promise
+    assert alone.endswith(f"σ was chosen by a limit on the attacker. {limit.sentence(mechanism.unit)}")
+    assert limit.sentence(mechanism.unit) not in chosen and "of 100" not in chosen.split("accountant")[1]
+    assert "by a limit on the attacker for one training" in chosen and "no such limit is known" in chosen
 
 
 def test_what_epsilon_assumes_of_the_base_and_what_imported_notes_reveal_beside_it(workspace, smoke_specs):
