@@ -64,8 +64,6 @@ def errors_as_sentences() -> Iterator[None]:
     except KeyboardInterrupt:
         _leave(INTERRUPTED, "Interrupted. Finished work is kept: run the same command again to resume.")
     except Exception as error:
-        if type(error).__name__ == "ModelNotFound":  # importing its class would import torch
-            _leave(BAD_INPUT, str(error))
         _leave(FAILURE, str(error) or type(error).__name__)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.models.shipped_bases import ModelNotFound
 from core.runs.events import CANCEL_FILE, read_status
 from core.runs.run import Run, RunBroken, RunNotFound, read_stored_spec
 from core.runs.store import Workspace
@@ -27,8 +28,6 @@ class TrainedRun(Run):
 
     def model(self) -> LanguageModel:
         """As `Run.model`, also if the folder is moved to the runs at this moment."""
-        from core.models.build import ModelNotFound
-
         try:
             return super().model()
         except (OSError, RunBroken, ModelNotFound):

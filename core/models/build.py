@@ -25,7 +25,7 @@ from core.common.transformers_parts import (
     cached_file,
 )
 from core.models.local_attention import init_local_attention
-from core.models.shipped_bases import shipped_folder
+from core.models.shipped_bases import ModelNotFound, shipped_folder
 from core.models.tokenizer import END_OF_TEXT, MASKED_SPECIALS
 from core.spec import SHIPPED_BASES, ModelKind, ModelSize, ModelSpec
 
@@ -43,10 +43,6 @@ _SHARD = re.compile(r"[\w.-]+\.safetensors")
 
 # transformers changes global state of torch and of its own while it builds a model: concurrent loads would interfere.
 _LOADING = threading.Lock()
-
-
-class ModelNotFound(Exception):
-    """A model could not be loaded. The message says which file is missing, where it was expected, and how to get it."""
 
 
 class UnknownModelKind(ValueError):

@@ -1,4 +1,7 @@
-"""Where the shipped base models are. Imports no model library, so that pages can ask without waiting."""
+"""Where the shipped base models are, and the error for a model that is not there.
+
+Imports no model library, so that pages and commands can use both without waiting.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,10 @@ from core.common.program import ASSETS
 from core.spec import CLINICAL, SHIPPED_BASES, ModelSpec
 
 BASE_MODELS = ASSETS / "base"
+
+
+class ModelNotFound(LookupError):
+    """A model could not be loaded. The message says which file is missing, where it was expected, and how to get it."""
 
 
 def shipped_folder(spec: ModelSpec) -> Path:

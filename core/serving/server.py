@@ -261,7 +261,7 @@ _TASKS: dict[str, Callable[[LanguageModel, list[Stream]], None]] = {
 
 def _sentence(error: Exception) -> str:
     """The message for the user: the sentence of an exception that has one, else its type and text."""
-    from core.models.build import ModelNotFound
+    from core.models.shipped_bases import ModelNotFound
     from core.runs.run import RunNotFound
 
     if isinstance(error, ServingError | ModelNotFound | RunNotFound | ValueError):

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from core.models import build, shipped_bases
-from core.models.build import ModelNotFound, load, load_folder
+from core.models.build import load, load_folder
+from core.models.shipped_bases import ModelNotFound
 from core.spec import ModelSpec
 
 

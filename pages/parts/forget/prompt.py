@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from core.models.shipped_bases import ModelNotFound
 from core.pipeline.forgetting import APPROXIMATE, Comparison, weights_folder
 from core.runs.run import Run
 from core.serving.server import MASK, PromptError, Sampling, ServingError, Stream, clean_prompt
@@ -100,8 +101,6 @@ def _started(run: Run, prompt: str) -> Stream:
 
 def _unlearned(found: Comparison, arm: str, prompt: str) -> tuple[list[str], str]:
     """The texts of a model that was unlearned here, drawn as the model server draws them, or an error's sentence."""
-    from core.models.build import ModelNotFound
-
     try:
         with _one_at_a_time():
             return _drawn(found, arm, prompt), ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import streamlit as st
@@ -12,8 +13,9 @@ import streamlit as st
 from core.attacks.membership.shadow_models import ACCUSED
 from core.corpus.synthetic.records import REFERENCE_DAY
 from core.evaluation.wording import percent
+from core.models.shipped_bases import ModelNotFound
 from core.phi.spans import Kind, Span
-from core.runs.run import Run
+from core.runs.run import Run, RunBroken
 from pages.parts.common import layout, shell
 from pages.parts.common.data_table import csv_button
 from pages.parts.common.phi_text import fields_html, leaks_html, literal
@@ -25,6 +27,9 @@ from pages.parts.patients.tries import show_tries
 from pages.parts.patients.views import fields
 from pages.parts.pickers import run_picker
 from pages.parts.playground import prompt_session
+
+if TYPE_CHECKING:
+    from core.evaluation.memorisation.note_heat import Token
 
 SPLITS = {"member": "member (trained on)", "heldout": "held out (never trained on)"}
 TEXTS = 10  # generations shown
@@ -293,10 +298,20 @@ def _notes(choice: Choice, patient_id: str) -> None:
         with st.container(border=True):
             head = (f"**{literal(note.note_type)}**", literal(note.date), f"note {literal(note.note_id)}")
             st.markdown(" · ".join(filter(None, head)))
-            if warm:
-                tokens = patient_heat.gains(str(choice.run.folder), note.note_id, note.text, choice.run)
+            tokens = _gains(choice.run, note.text) if warm else None
+            if tokens is None:
+                warm = False  # the same would fail for each note
+                st.html(fields_html(note.text, note.phi_spans))
+            else:
                 st.html(patient_heat.heat_html(note.text, tokens))
                 st.caption(literal(patient_heat.summary(note.text, tokens), 600))
-            else:
-                st.html(fields_html(note.text, note.phi_spans))
     csv_button(notes, name=f"notes-of-{patient_id}")
+
+
+def _gains(run: Run, text: str) -> list[Token] | None:
+    """The gain of each token of a note; None, with a sentence, if a model cannot be loaded."""
+    try:
+        return patient_heat.gains(str(run.folder), "", text, run)
+    except (ModelNotFound, RunBroken) as error:  # RunBroken: its weights have just been removed
+        st.error(literal(str(error), 600), icon=":material/error:")
+        return None

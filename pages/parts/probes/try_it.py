@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import streamlit as st
 
+from core.models.shipped_bases import ModelNotFound
 from core.runs.run import Run
+from pages.parts.common.phi_text import literal
 from pages.parts.session import owner, resources
 
 if TYPE_CHECKING:
@@ -63,8 +65,8 @@ def _reply(run: Run, name: str, condition: str, title: str, age: int) -> None:
         reply = ask(
             _model(str(run.folder), run), name, condition, title=title, age=age, other_names=unread, wordings=wordings
         )
-    except ValueError as error:
-        st.error(str(error), icon=":material/error:")
+    except (ValueError, ModelNotFound) as error:
+        st.error(literal(str(error), 600), icon=":material/error:")
         return
     _show_reply(reply)
 

@@ -15,6 +15,7 @@ import pytest
 
 from core.evaluation.memorisation.note_heat import Token
 from core.evaluation.rarity.leakage import COLUMNS
+from core.models import shipped_bases
 from core.runs.patients.queries import Filters
 from core.runs.store import Workspace
 from core.runs.tables import write_table
@@ -22,7 +23,7 @@ from core.spec import DefenceSpec, VocabularySpec
 from pages.parts.patients import card, charts, controls, heat, views
 from pages.parts.patients import data as patient_data
 from pages.parts.patients.data import Choice
-from pages.parts.session import owner
+from pages.parts.session import owner, resources
 from tests.pages.visit import said, visit
 
 opened = partial(visit, "patients")
@@ -171,6 +172,17 @@ def test_the_heat_line_is_there_with_weights_and_explained_without(data, smoke_s
     app = opened(run=smoke_specs["dp"].run_id, patient=data[2])
     assert any("weights, which are not stored" in caption.value for caption in app.caption)
     assert next(one for one in app.toggle if one.key == "heat").disabled
+
+
+def test_a_missing_base_model_leaves_the_notes_without_colours(data, tmp_path, monkeypatch):
+    resources.empty_caches()  # an earlier test may have loaded it
+    monkeypatch.setattr(shipped_bases, "BASE_MODELS", tmp_path)
+    app = opened(run=data[1], patient=data[2], heat="true")
+    (error,) = app.error
+    assert "is not shipped" in error.value and "python \\-m core pretrain" in error.value
+    assert not any('class="heat"' in element.proto.body for element in app.get("html"))
+    notes = [element.proto.body for element in app.get("html") if "phi-" in element.proto.body]
+    assert notes, "the notes are there all the same"
 
 
 DEMO = Path(__file__).resolve().parents[3] / "assets" / "demo"

@@ -14,6 +14,7 @@ from core.attacks.registry import REGISTRY
 from core.evaluation.probes.cards import cards
 from core.evaluation.probes.comparison import compared
 from core.evaluation.probes.tables import FIGURES
+from core.models import shipped_bases
 from core.runs.events import Status
 from core.runs.run import Run
 from core.runs.store import Workspace
@@ -156,3 +157,21 @@ def test_the_member_filled_in_is_of_the_runs_own_cohort(monkeypatch, smoke_specs
         assert filled == [member["full_name"], member["diagnosis"]]
         assert app.selectbox[0].value == ("Mr." if member["sex"] == "M" else "Mrs.")
         assert app.number_input[0].value == member["age"]
+
+
+def test_a_base_model_that_is_not_there_is_a_sentence(monkeypatch, smoke_specs, tmp_path):
+    def page():
+        import streamlit as st
+
+        from pages.parts.probes import try_it
+
+        try_it.box(st.session_state["run"])
+
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    monkeypatch.setattr(shipped_bases, "BASE_MODELS", tmp_path)
+    spec = smoke_specs["base"]
+    app = AppTest.from_function(page, default_timeout=WAIT)
+    app.session_state["run"] = Run(tmp_path / spec.run_id, spec, Status(state="done"), shipped=False)
+    app.run()
+    app.button[0].click().run()
+    assert not app.exception and "is not shipped" in app.error[0].value
