@@ -19,7 +19,7 @@ import pandas as pd
 from core.attacks.registry import NotPossible, Report, Target, no_report
 from core.models.build import LanguageModel
 from core.models.encoding import can_be_scored, encode
-from core.models.likelihood import log_likelihoods, token_moments
+from core.models.likelihood import log_likelihoods, note_losses, token_moments
 
 REFERENCE_SHARE = 0.6  # of the population's patients
 MASK_DRAWS = 10  # K random masks (Mireshghallah 2022, §2.3)
@@ -128,6 +128,15 @@ def in_chunks(
         found += score(list(texts[start : start + chunk]), seed + start)
     report(len(texts), len(texts))
     return found
+
+
+def losses_under(lm: LanguageModel, texts: Sequence[str], report: Report, seed: int) -> np.ndarray:
+    """Mean loss in nats per scored token of each text, (texts,), with as many masks as the evaluation notes get."""
+
+    def score(part: list[str], part_seed: int) -> list[float]:
+        return list(note_losses(lm, part, mask_draws=MASK_DRAWS, seed=part_seed))
+
+    return np.array(in_chunks(texts, score, report, seed))
 
 
 def mean_log_likelihoods_under(lm: LanguageModel, target: Target) -> np.ndarray:

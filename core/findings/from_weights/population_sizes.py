@@ -6,16 +6,13 @@ among the larger. No membership is tested: the model under attack has read none 
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pandas as pd
 
-from core.attacks.evaluation_set import MASK_DRAWS, evaluation_notes, in_chunks, reference_patients
+from core.attacks.evaluation_set import evaluation_notes, losses_under, reference_patients
 from core.attacks.membership.reference import reference_training
 from core.attacks.registry import NotPossible, Report, Target, no_report
 from core.models.build import LanguageModel
-from core.models.likelihood import note_losses
 from core.spec import PrivacySpec
 
 NAME = "population sizes"
@@ -42,7 +39,7 @@ def population_sizes(target: Target, report: Report = no_report) -> pd.DataFrame
     frames = []
     for size in SIZES:
         lm = _trained(target, everyone[everyone["patient_id"].isin(order[:size])], report)
-        scores = -np.array(in_chunks(judged["text"].tolist(), partial(_losses, lm), report, target.spec.audit.seed))
+        scores = -losses_under(lm, judged["text"].tolist(), report, target.spec.audit.seed)
         means = pd.Series(scores).groupby(judged["patient_id"].to_numpy()).mean()
         frames.append(pd.DataFrame({"patient_id": means.index, "patients": size, "score": means.to_numpy()}))
     return pd.concat(frames, ignore_index=True)
@@ -62,7 +59,3 @@ def _trained(target: Target, notes: pd.DataFrame, report: Report) -> LanguageMod
     training = reference_training(target, notes)
     train(lm, notes.reset_index(drop=True), training, PrivacySpec(), on_step=lambda one: report(one.step, one.steps))
     return lm
-
-
-def _losses(lm: LanguageModel, texts: list[str], seed: int) -> list[float]:
-    return list(note_losses(lm, texts, mask_draws=MASK_DRAWS, seed=seed))

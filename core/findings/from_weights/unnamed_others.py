@@ -7,16 +7,11 @@ notes without one as well, so it says nothing about who was in the training, and
 
 from __future__ import annotations
 
-from functools import partial
-
-import numpy as np
 import pandas as pd
 
-from core.attacks.evaluation_set import MASK_DRAWS, evaluation_notes, in_chunks
+from core.attacks.evaluation_set import evaluation_notes, losses_under
 from core.attacks.registry import NotPossible, Report, Target, no_report
 from core.findings.from_weights.energies import ROLES
-from core.models.build import LanguageModel
-from core.models.likelihood import note_losses
 
 NAME = "unnamed others"
 COLUMNS = {
@@ -47,8 +42,7 @@ def unnamed_others(target: Target, report: Report = no_report) -> pd.DataFrame:
     known = notes[["note_id", "patient_id", "split", "tokens"]]
     frames = []
     for role in ROLES:
-        losses = partial(_losses, target.model(role))
-        means = -np.array(in_chunks(texts, losses, report, target.spec.audit.seed))
+        means = -losses_under(target.model(role), texts, report, target.spec.audit.seed)
         frames.append(known.assign(model=role, score=means))
     return pd.concat(frames, ignore_index=True)
 
@@ -59,7 +53,3 @@ def without_name(text: str, name: str) -> str:
     if first != name:
         raise NotPossible("a note does not open with its patient's name")
     return rest
-
-
-def _losses(lm: LanguageModel, texts: list[str], seed: int) -> list[float]:
-    return list(note_losses(lm, texts, mask_draws=MASK_DRAWS, seed=seed))
