@@ -38,7 +38,6 @@ GRID = 1_001  # shares at which the active line of the curve is looked up
 THINNED = 8  # one of every 8 lines is used: fewer lines prove a little less, and never more
 MOST_NOISE = 1e4  # σ above which nothing is left to prove
 PRECISION = 1e-3  # of ln σ
-_HALVINGS = 40
 
 Inverse = Callable[[float], float]
 
@@ -87,27 +86,6 @@ def least_total(inverse: Inverse, *, canaries: int, guesses: int, correct: int, 
     return right + wrong
 
 
-def curve_p_value(inverse: Inverse, *, canaries: int, guesses: int, correct: int) -> float:
-    """An upper bound of the chance of at least `correct` right guesses if the curve holds (Mahloujifar et al. 2025).
-
-    Args:
-        inverse: of the curve, from `inverse_of`.
-        canaries: number of fair coins.
-        guesses: number of them that were guessed, fixed beforehand.
-        correct: right guesses.
-
-    Raises:
-        ValueError: not 0 ≤ correct ≤ guesses ≤ canaries, or no canaries.
-    """
-    check_guesses(canaries, guesses, correct)
-    low, high = 0.0, 1.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        total = least_total(inverse, canaries=canaries, guesses=guesses, correct=correct, chance=middle)
-        low, high = (middle, high) if total <= guesses / canaries else (low, middle)
-    return high
-
-
 @dataclass(frozen=True)
 class CurveProof:
     """What guesses prove by the curve: at least this ε, and whether the mechanism's own σ is ruled out (an alarm)."""
@@ -135,14 +113,14 @@ def curve_proof(
 
     Args:
         mechanism: the run's own. With a vocabulary from the notes, σ is not all there is to know: the result is NaN.
-        canaries: as in `curve_p_value`, with `guesses` and `correct`.
-        guesses: see above.
-        correct: see above.
+        canaries: number of fair coins.
+        guesses: number of them that were guessed, fixed beforehand.
+        correct: right guesses.
         confidence: probability with which the bound holds.
         group: units that a canary adds when it is in; the result is the ε of one unit.
 
     Raises:
-        ValueError: as `curve_p_value`.
+        ValueError: not 0 ≤ correct ≤ guesses ≤ canaries, or no canaries.
     """
     check_guesses(canaries, guesses, correct)
     if mechanism.vocabulary is not None:

@@ -109,20 +109,6 @@ def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, d
     return min(chance, 1.0)
 
 
-def one_run_ceiling(canaries: int, confidence: float = 0.95, group: int = 1) -> float:
-    """The most that any audit of `canaries` canaries can prove, all guessed right: ln(t/(1 − t)), t = (1 − c)^(1/m).
-
-    Computed at δ = 0. With δ > 0 it is lower: `one_run_epsilon` with every guess right. For very few canaries the
-    formula is below 0 (nothing can be proved), and the result is 0. If a canary is `group` units at once, the bound is
-    divided by `group`.
-    """
-    if canaries < 1:
-        raise ValueError(f"an audit needs at least one canary, not {canaries}")
-    _check(0.0, confidence, group)
-    log_t = math.log(1 - confidence) / canaries
-    return max(0.0, log_t - math.log(-math.expm1(log_t))) / group
-
-
 def group_delta(delta: float, group: int, epsilon: float) -> float:
     """δ of a group of k units under (ε, δ)-DP per unit: k·e^((k−1)ε)·δ (Jagannatha 2021, §2), at most 1."""
     if delta == 0:

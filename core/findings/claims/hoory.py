@@ -18,7 +18,6 @@ from core.spec.model_names import MODEL_NAMES
 
 LITTLE = 0.05  # largest loss of F1 that counts as little: the paper reports 2.3 and 3.1 points
 F1_EPSILONS = (3.0, 1.0)
-_MOST, _ONE = "exposure:8", "exposure:1"  # bits of canaries planted eight times, and once
 _PAIRS: tuple[tuple[ModelKind, float], ...] = (("distilbert", 1.0), ("distilbert", 3.0), ("gpt2", 8.0), ("gpt2", 1.0))
 SHARDS = (2, 8, 64)
 _SAME = "The three trainings have the same held-out patients."

@@ -12,11 +12,12 @@ from scipy.optimize import linprog
 
 from core.evaluation.guarantee.audit_guarantee import audit_guarantee, by_curve, further, headline, headline_bound
 from core.evaluation.guarantee.curve_bound import (
+    Inverse,
     curve_epsilon,
-    curve_p_value,
     curve_proof,
     inverse_of,
     least_epsilon,
+    least_total,
     with_curve,
 )
 from core.evaluation.guarantee.epsilon_bounds import one_run_epsilon
@@ -41,6 +42,16 @@ def curve_of(sigma: float, rate: float, steps: int) -> Tradeoff:
 @cache
 def proved(canaries: int, guesses: int, correct: int, sigma: float) -> float:
     return curve_epsilon(gaussian(sigma), canaries=canaries, guesses=guesses, correct=correct)
+
+
+def curve_p_value(inverse: Inverse, *, canaries: int, guesses: int, correct: int) -> float:
+    """The largest chance of `correct` right guesses that `least_total` does not rule out: the p-value of the module."""
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        total = least_total(inverse, canaries=canaries, guesses=guesses, correct=correct, chance=middle)
+        low, high = (middle, high) if total <= guesses / canaries else (low, middle)
+    return high
 
 
 @pytest.mark.parametrize(("sigma", "rate", "steps"), [(0.8, 1.0, 1), (0.9, 0.1, 40)])

@@ -23,13 +23,7 @@ from core.evaluation.guarantee.audit_guarantee import (
     split_half_counts,
     surest,
 )
-from core.evaluation.guarantee.epsilon_bounds import (
-    epsilon_lower_bound,
-    group_delta,
-    one_run_ceiling,
-    one_run_epsilon,
-    one_run_p_value,
-)
+from core.evaluation.guarantee.epsilon_bounds import epsilon_lower_bound, group_delta, one_run_epsilon, one_run_p_value
 from core.evaluation.memorisation.summary import bounds_of
 from core.models.word_noise import WordNoise
 from core.spec import CorpusSpec, PrivacySpec, RunSpec, VocabularySpec
@@ -79,15 +73,21 @@ def test_a_note_is_the_unit_so_a_canary_planted_k_times_is_k_units():
     assert group_sizes(table, "patient").tolist() == [1] * 48
 
 
+def ceiling(canaries: int, confidence: float = 0.95) -> float:
+    """What guesses that are all right prove at δ = 0: ln(t/(1 − t)) with t = (1 − c)^(1/m)."""
+    t = (1 - confidence) ** (1 / canaries)
+    return math.log(t / (1 - t))
+
+
 def test_all_right_reaches_the_ceiling_of_the_canaries_that_are_one_unit_each():
     by_note = audit_guarantee(perfect(48), NO_SCORES, unit="note", delta=0.0, promised=math.inf)
     by_patient = audit_guarantee(perfect(48), NO_SCORES, unit="patient", delta=0.0, promised=math.inf)
     assert headline(by_note)["trials"] == 12 and headline(by_patient)["trials"] == 48
-    assert headline(by_note)["epsilon"] == pytest.approx(one_run_ceiling(12), abs=1e-6)
-    assert headline(by_patient)["epsilon"] == pytest.approx(one_run_ceiling(48), abs=1e-6)
+    assert headline(by_note)["epsilon"] == pytest.approx(ceiling(12), abs=1e-6)
+    assert headline(by_patient)["epsilon"] == pytest.approx(ceiling(48), abs=1e-6)
     in_groups = by_note[by_note["group"] == 8].iloc[0]
     assert in_groups["trials"] == 48
-    assert in_groups["epsilon"] == pytest.approx(one_run_ceiling(48, in_groups["confidence"]) / 8, abs=1e-6)
+    assert in_groups["epsilon"] == pytest.approx(ceiling(48, in_groups["confidence"]) / 8, abs=1e-6)
     assert (by_patient["group"] == 1).all()
 
 
@@ -326,7 +326,7 @@ def test_a_tenth_of_the_random_canaries_is_guessed_and_nothing_said_of_the_other
     assert (row["trials"], row["correct"]) == (20, 20)
     assert (row["tp"], row["fn"], row["fp"], row["tn"]) == (20, 80, 0, 100)
     assert row["epsilon"] == pytest.approx(one_run_epsilon(canaries=200, guesses=20, correct=20, delta=1e-5))
-    assert row["ceiling"] == row["epsilon"] < one_run_ceiling(20), "the most at this δ, not at 0"
+    assert row["ceiling"] == row["epsilon"] < ceiling(20), "the most at this δ, not at 0"
     both = audit_guarantee(pd.concat([perfect(48), table]), NO_SCORES, unit="note", delta=1e-5, promised=8.0)
     assert headline(both)["audit"] == row["audit"] and len(further(both)) > 1
     alone = audit_guarantee(perfect(48), NO_SCORES, unit="note", delta=1e-5, promised=8.0)
