@@ -24,11 +24,6 @@ def _stored() -> dict[str, Any]:
     return figures
 
 
-def detectors() -> list[str]:
-    """Names of the detectors that were measured, the best first."""
-    return list(_stored())
-
-
 def figures(detector: str, corpus: str, share: Literal["recall", "precision"]) -> pd.DataFrame:
     """A row a type of identifier, `all` first: type, n, value, low, high (Wilson's 95 % interval).
 

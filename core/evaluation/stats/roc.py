@@ -1,4 +1,4 @@
-"""How well an attack separates members from non-members: ROC curve, AUC, advantage, privacy leakage.
+"""How well an attack separates members from non-members: ROC curve, AUC, privacy leakage.
 
 A higher score always means "more likely a member".
 """
@@ -37,11 +37,6 @@ class Roc:
     def auc(self) -> float:
         """Area under the curve = P[member's score > non-member's] + ½ P[equal] (Mann–Whitney)."""
         return float(np.sum(np.diff(self.fpr) * (self.tpr[1:] + self.tpr[:-1]) / 2))
-
-    @property
-    def advantage(self) -> float:
-        """Largest TPR − FPR over all thresholds. As the best of many it is above 0 even for a blind attack."""
-        return float(np.max(self.tpr - self.fpr))
 
     def tpr_at(self, fpr: float) -> OperatingPoint:
         """The threshold with the highest TPR whose false-positive rate does not exceed `fpr` (no interpolation).

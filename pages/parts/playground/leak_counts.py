@@ -61,20 +61,6 @@ def counts(answers: Sequence[Answer], run: Run) -> None:
         st.html(f'<table class="tally"><tr><td></td>{head}</tr>{body}</table>')
 
 
-def attempts(answers: Sequence[Answer], splits: pd.Series) -> dict[str, MetricRow]:
-    """The session's metric `attempts_with_leak`, computed as in a stored audit.
-
-    Args:
-        answers: The session's answers.
-        splits: Each patient's split by id.
-
-    Returns:
-        The rows `run`, `heldout` (scaled to the number of members) and `raw` (held out, not scaled); none of an arm
-        without patients.
-    """
-    return rates(counted(answers, splits), splits)
-
-
 def counted(answers: Sequence[Answer], splits: pd.Series) -> Tries:
     """The number of samples, and of those with a direct identifier of a member and of a held-out patient."""
     samples = [spans for answer in answers for spans in answer.spans]
@@ -86,7 +72,16 @@ def counted(answers: Sequence[Answer], splits: pd.Series) -> Tries:
 
 
 def rates(tries: Tries, splits: pd.Series) -> dict[str, MetricRow]:
-    """`attempts` from counts alone."""
+    """The metric `attempts_with_leak` of these counts, computed as in a stored audit.
+
+    Args:
+        tries: What was `counted`.
+        splits: Each patient's split by id.
+
+    Returns:
+        The rows `run`, `heldout` (scaled to the number of members) and `raw` (held out, not scaled); none of an arm
+        without patients.
+    """
     from core.evaluation.summary import attempts_with_leak  # imports torch and scipy: seconds, not at first paint
 
     hits = [(number, "member") for number in range(tries.leaks)]

@@ -41,7 +41,6 @@ def test_known_curve():
     np.testing.assert_allclose(found.fpr, [0, 0, 0.5, 0.5, 1])
     np.testing.assert_allclose(found.tpr, [0, 1 / 3, 2 / 3, 1, 1])
     assert found.auc == pytest.approx(0.75)  # 6 pairs: 4 won, 1 lost, 1 tied
-    assert found.advantage == pytest.approx(0.5)
     assert found.tpr_at(0.1).tpr == pytest.approx(1 / 3) and found.tpr_at(0.1).fpr == 0.0
 
 

@@ -16,7 +16,7 @@ from core.phi.leaks import find_many
 from core.serving.server import Sampling
 from core.spec import CORPUS_PRESETS, CorpusSpec, RunSpec
 from pages.parts.playground import leak_counts
-from pages.parts.playground.leak_counts import attempts, rates
+from pages.parts.playground.leak_counts import counted, rates
 from pages.parts.playground.prompt_session import each_once
 from pages.parts.playground.side_by_side import Answer, Try
 from pages.parts.session import classroom, owner, resources
@@ -52,7 +52,7 @@ def answers_of(corpus, texts) -> list[Answer]:
 def test_the_session_counts_as_a_stored_audit_does(corpus):
     texts = texts_of(corpus)
     splits = corpus.patients.set_index("patient_id")["split"]
-    found = attempts(answers_of(corpus, texts), splits)
+    found = rates(counted(answers_of(corpus, texts), splits), splits)
     generations = pd.DataFrame({"generation_id": range(len(texts)), "prompt": "", "text": texts})
     hits = value_hits(generations, index_of(corpus))
     pool = {"run": int((splits == "member").sum()), "heldout": int((splits == "heldout").sum())}
@@ -62,7 +62,7 @@ def test_the_session_counts_as_a_stored_audit_does(corpus):
 
 def test_its_figures_are_those_counted_by_hand(corpus):
     splits = corpus.patients.set_index("patient_id")["split"]
-    found = attempts(answers_of(corpus, texts_of(corpus)), splits)
+    found = rates(counted(answers_of(corpus, texts_of(corpus)), splits), splits)
     assert found["run"].value == pytest.approx(3 / 6), "a planted canary patient is no member of the hospital"
     assert found["raw"].value == pytest.approx(2 / 6)
     members, heldout = (splits == "member").sum(), (splits == "heldout").sum()
@@ -148,6 +148,6 @@ def test_a_session_counts_a_sample_once_and_of_a_stopped_one_the_longer_text():
 
 def test_a_session_without_hits_has_a_control_of_nought(corpus):
     splits = corpus.patients.set_index("patient_id")["split"]
-    found = attempts([Answer("r", (0,), ("Nothing.",), ((),))], splits)
+    found = rates(counted([Answer("r", (0,), ("Nothing.",), ((),))], splits), splits)
     assert (found["run"].value, found["heldout"].value) == (0.0, 0.0)
     assert found["run"].n == 1 and found["run"].high > 0.5
