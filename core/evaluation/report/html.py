@@ -41,11 +41,6 @@ def render(report: Report) -> str:
     return _templates.get_template("report.html.j2").render(facts=report.facts, tables=tables)
 
 
-def part(template: str, macro: str, *arguments: object) -> str:
-    """Render one macro of a template, for example `part("attacks", "memorised", rows, names)`."""
-    return str(getattr(_templates.get_template(f"{template}.html.j2").module, macro)(*arguments))
-
-
 def _figure_name(metric: str) -> str:
     figure = registry.figure(metric)
     return figure.written(figure.title, metric)

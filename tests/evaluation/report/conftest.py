@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from core.evaluation.report import html
 from core.runs.store import Workspace
 from core.spec import RunSpec
+
+
+def part(template: str, macro: str, *arguments: object) -> str:
+    """One macro of a template, rendered: for example `part("attacks", "memorised", rows, names)`."""
+    return str(getattr(html._templates.get_template(f"{template}.html.j2").module, macro)(*arguments))
 
 
 @pytest.fixture(scope="module")

@@ -20,11 +20,12 @@ from core.evaluation.report.crosswalk.tables import COLUMNS, frameworks
 from core.evaluation.report.decision import Decision
 from core.evaluation.report.facts import build
 from core.evaluation.report.glance import CONTRADICTED, Subject
-from core.evaluation.report.html import part, render
+from core.evaluation.report.html import render
 from core.phi.fields import HIPAA_IDENTIFIERS
 from core.runs.ledger.choice import Choice
 from core.runs.store import Workspace
 from core.spec import RunSpec
+from tests.evaluation.report.conftest import part
 
 FILLED = Decision.model_validate(
     {name: f"our {name} <i>" for name in ("recipient", "knowledge", "cost", "accepted", "owner")}

@@ -16,7 +16,7 @@ from core.evaluation.guarantee.odds import group_sentence
 from core.evaluation.report.decision import Decision
 from core.evaluation.report.facts import build, first_page, short_names
 from core.evaluation.report.glance import Subject, facts, subject_of, verdict
-from core.evaluation.report.html import part, render
+from core.evaluation.report.html import render
 from core.evaluation.report.label import essentials, label, rows
 from core.evaluation.report.tables import membership_by_note
 from core.evaluation.report.what_follows import conditions, still_open
@@ -24,6 +24,7 @@ from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.intervals import best_of
 from core.runs.facts import UNKNOWN
 from core.runs.store import DEMO, Workspace
+from tests.evaluation.report.conftest import part
 
 KEYS = [
     *("model", "guarantee", "guesses", "many_notes", "membership_patient", "membership_note", "written", "audit"),

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from core.evaluation.report.html import part
 from core.evaluation.report.rarity import BUCKET_COLUMNS, TREND_COLUMNS, rarity
 from core.runs.store import Workspace
+from tests.evaluation.report.conftest import part
 
 DEMO = Path(__file__).resolve().parents[3] / "assets" / "demo"
 PLAIN, PRIVATE = "gpt2-804b3c7f558b", "gpt2-2be987fac6e6"
