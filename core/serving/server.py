@@ -68,7 +68,7 @@ class Server:
     def generate(
         self, run_id: str, prompt: str, *, seeds: Sequence[int] = (0,), sampling: Sampling = DEFAULT_SAMPLING
     ) -> Stream:
-        """Start one text per seed after `prompt` and return at once; iterate over the Stream for the text so far.
+        """Start one text per seed after `prompt` and return at once; the Stream has the text so far.
 
         A masked model appends as many masks as new tokens and draws them one by one (Gibbs sampling).
 
