@@ -311,7 +311,7 @@ def _notes(choice: Choice, patient_id: str) -> None:
 def _gains(run: Run, text: str) -> list[Token] | None:
     """The gain of each token of a note; None, with a sentence, if a model cannot be loaded."""
     try:
-        return patient_heat.gains(str(run.folder), "", text, run)
+        return patient_heat.gains(str(run.folder), text, run)
     except (ModelNotFound, RunBroken) as error:  # RunBroken: its weights have just been removed
         st.error(literal(str(error), 600), icon=":material/error:")
         return None

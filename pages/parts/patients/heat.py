@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from core.runs.run import Run
 from pages.parts.common.phi_text import visible
-from pages.parts.session import resources
+from pages.parts.session import models, resources
 
 if TYPE_CHECKING:
     from core.evaluation.memorisation.note_heat import Token
@@ -38,21 +38,21 @@ STYLE = f"""<style>
 
 
 @resources.cached_object(max_entries=3, show_spinner="Loading the model")
-def _model(folder: str, base: bool, _run: Run) -> LanguageModel:
+def _public_model(name: str, words_of: str, _run: Run) -> LanguageModel:
     from core.models.dp_vocabulary import public_model  # torch: seconds, not at first paint
 
-    return public_model(_run.spec.model, _run.vocabulary) if base else _run.model()
+    return public_model(_run.spec.model, _run.vocabulary)
 
 
 @resources.cached_data(max_entries=500, show_spinner="Scoring every word with both models")
-def gains(folder: str, note_id: str, text: str, _run: Run) -> list[Token]:
+def gains(folder: str, text: str, _run: Run) -> list[Token]:
     """The gain in log-likelihood (nats) of each token over the public model. Raises what loading a model raises."""
     from core.evaluation.memorisation.note_heat import note_gains
 
     spec = _run.spec.model
-    words = "" if _run.vocabulary is None else _run.id  # the run's own words are added to the public model's
-    base = _model(f"{spec.kind}-{spec.size}-{spec.base}-{words}", True, _run)
-    return note_gains(_model(folder, False, _run), base, text)
+    words_of = "" if _run.vocabulary is None else _run.id  # the run's own words are added to the public model's
+    base = _public_model(f"{spec.kind}-{spec.size}-{spec.base}", words_of, _run)
+    return note_gains(models.model(_run), base, text)
 
 
 def key_html() -> str:

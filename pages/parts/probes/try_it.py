@@ -10,18 +10,12 @@ import streamlit as st
 from core.models.shipped_bases import ModelNotFound
 from core.runs.run import Run
 from pages.parts.common.phi_text import literal
-from pages.parts.session import owner, resources
+from pages.parts.session import models, owner
 
 if TYPE_CHECKING:
     from core.attacks.probes.ask import Reply
-    from core.models.build import LanguageModel
 
 OTHERS = 24  # held-out patients whose names the typed one is compared with
-
-
-@resources.cached_object(max_entries=3, show_spinner=False)
-def _model(folder: str, _run: Run) -> LanguageModel:
-    return _run.model()
 
 
 def box(run: Run) -> None:
@@ -62,9 +56,7 @@ def _reply(run: Run, name: str, condition: str, title: str, age: int) -> None:
     held = set(corpus.patients["icd_codes"].explode())
     wordings = [words for code, words in condition_words(corpus).items() if code in held]
     try:
-        reply = ask(
-            _model(str(run.folder), run), name, condition, title=title, age=age, other_names=unread, wordings=wordings
-        )
+        reply = ask(models.model(run), name, condition, title=title, age=age, other_names=unread, wordings=wordings)
     except (ValueError, ModelNotFound) as error:
         st.error(literal(str(error), 600), icon=":material/error:")
         return

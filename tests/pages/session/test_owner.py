@@ -8,8 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from core.runs.store import Workspace
-from pages.parts.probes import try_it
-from pages.parts.session import cleanup, resources
+from pages.parts.session import cleanup, models, resources
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -49,12 +48,12 @@ def test_deleting_empties_every_cache_of_cohorts(monkeypatch, tmp_path):
 
 def test_a_model_that_was_loaded_is_let_go(monkeypatch, tmp_path):
     loads = []
-    run = SimpleNamespace(model=lambda: loads.append(1) or object())
+    run = SimpleNamespace(folder="folder", model=lambda: loads.append(1) or object())
     monkeypatch.setattr("core.runs.uploads.deletion.delete", lambda workspace, digest: None)
-    first = try_it._model("folder", run)
-    assert try_it._model("folder", run) is first and len(loads) == 1
+    first = models.model(run)
+    assert models.model(run) is first and len(loads) == 1
     cleanup.remove(Workspace(tmp_path, shared=()), "0" * 12)
-    assert try_it._model("folder", run) is not first and len(loads) == 2
+    assert models.model(run) is not first and len(loads) == 2
 
 
 def test_what_a_page_puts_into_a_cache_after_a_deletion_is_emptied_again(monkeypatch, tmp_path):
@@ -71,12 +70,13 @@ def test_what_a_page_puts_into_a_cache_after_a_deletion_is_emptied_again(monkeyp
 
     monkeypatch.setattr("core.runs.uploads.deletion.delete", lambda workspace, digest: None)
     workspace = Workspace(tmp_path, shared=())
-    drawn = threading.Thread(target=try_it._model, args=("another", SimpleNamespace(model=slow)))
+    run = SimpleNamespace(folder="another", model=slow)
+    drawn = threading.Thread(target=models.model, args=(run,))
     drawn.start()
     assert begun.wait(60)
     cleanup.remove(workspace, "0" * 12)
     go_on.set()
     drawn.join(60)
     cleanup.clear_out(workspace)
-    try_it._model("another", SimpleNamespace(model=slow))
+    models.model(run)
     assert len(loads) == 2, "the late one was dropped"
