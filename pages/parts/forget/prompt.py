@@ -11,10 +11,10 @@ import streamlit as st
 from core.models.shipped_bases import ModelNotFound
 from core.pipeline.forgetting import APPROXIMATE, Comparison, weights_folder
 from core.runs.run import Run
-from core.serving.server import MASK, PromptError, Sampling, ServingError, Stream, clean_prompt
+from core.serving.server import MASK, PromptError, Sampling, Stream, clean_prompt
 from pages.parts.common import phi_text
 from pages.parts.common.phi_text import literal
-from pages.parts.session import owner, resources
+from pages.parts.session import models, owner, resources
 
 if TYPE_CHECKING:
     from core.models.build import LanguageModel
@@ -75,11 +75,11 @@ def _folder(found: Comparison, arm: str) -> Path:
 
 def _ask(found: Comparison, prompt: str) -> list[tuple[str, list[str], str, tuple[str, ...] | None]]:
     """(arm, texts, error, patients whose values are no leaks) of every model; the runs' models answer meanwhile."""
-    models = _models(found)
-    streams = {arm: _started(run, prompt) for arm, run in models.items() if run is not None}
+    answering = _models(found)
+    streams = {arm: _started(run, prompt) for arm, run in answering.items() if run is not None}
     answers = []
     with st.spinner("Asking each model …", show_time=True):
-        for arm, run in models.items():
+        for arm, run in answering.items():
             if run is None:
                 answers.append((arm, *_unlearned(found, arm, prompt), found.run.spec.without))
                 continue
@@ -93,10 +93,7 @@ def _ask(found: Comparison, prompt: str) -> list[tuple[str, list[str], str, tupl
 
 
 def _started(run: Run, prompt: str) -> Stream:
-    try:
-        return resources.server().generate(run.id, prompt, seeds=SEEDS, sampling=SAMPLING)
-    except (PromptError, ServingError, LookupError, ValueError) as error:
-        return Stream.failed(run.id, prompt, str(error))
+    return models.asked(run, prompt, lambda server: server.generate(run.id, prompt, seeds=SEEDS, sampling=SAMPLING))
 
 
 def _unlearned(found: Comparison, arm: str, prompt: str) -> tuple[list[str], str]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
 from core.runs.run import Run
-from core.serving.server import PromptError, ServingError, Stream
+from core.serving.server import Server, Stream
 from pages.parts.pickers import run_picker
 from pages.parts.playground import token_strip
-from pages.parts.session import owner, resources
+from pages.parts.session import models, owner
 
 if TYPE_CHECKING:
     from core.models.token_view import TokenView
@@ -59,13 +60,11 @@ def never_read(run: Run, patients: Sequence[str]) -> list[Run]:
 
 def start(runs: Sequence[Run], text: str) -> list[Stream]:
     """Ask every model at once. Never raises: an error is in its stream."""
-    streams = []
-    for run in runs:
-        try:
-            streams.append(resources.server().inspect(run.id, text))
-        except (PromptError, ServingError, LookupError, ValueError) as error:
-            streams.append(Stream.failed(run.id, text, str(error)))
-    return streams
+    return [models.asked(run, text, partial(_inspected, run, text)) for run in runs]
+
+
+def _inspected(run: Run, text: str, server: Server) -> Stream:
+    return server.inspect(run.id, text)
 
 
 def finish(runs: Sequence[Run], streams: Sequence[Stream]) -> list[Judged]:

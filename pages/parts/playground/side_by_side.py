@@ -18,10 +18,10 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.evaluation.wording import percent
 from core.runs.run import Run
-from core.serving.server import MASK, PromptError, Sampling, ServingError, Stream, clean_prompt
+from core.serving.server import MASK, Sampling, Stream, clean_prompt
 from pages.parts.common import phi_text
 from pages.parts.playground import blanks
-from pages.parts.session import owner, resources
+from pages.parts.session import models, owner, resources
 
 if TYPE_CHECKING:
     from core.phi.spans import Span
@@ -107,16 +107,12 @@ def start(prompt: str, runs: Sequence[Run], seeds: Sequence[int], sampling: Samp
 
 def _start(prompt: str, run: Run, seeds: Sequence[int], sampling: Sampling) -> Stream:
     """A masked model fills the blanks of a prompt that has any; otherwise models continue it. Never raises."""
-    try:
-        if MASK in prompt and run.spec.model.kind == "gpt2":
-            raise PromptError(
-                f"GPT-2 continues a text and cannot fill {MASK}. Pick DistilBERT or BERT for this prompt."
-            )
-        if MASK in prompt:
-            return resources.server().fill(run.id, prompt)
-        return resources.server().generate(run.id, prompt, seeds=seeds, sampling=sampling)
-    except (PromptError, ServingError, LookupError, ValueError) as error:
-        return Stream.failed(run.id, prompt, str(error))
+    if MASK not in prompt:
+        return models.asked(run, prompt, lambda server: server.generate(run.id, prompt, seeds=seeds, sampling=sampling))
+    if run.spec.model.kind == "gpt2":
+        why = f"GPT-2 continues a text and cannot fill {MASK}. Pick DistilBERT or BERT for this prompt."
+        return Stream.failed(run.id, prompt, why)
+    return models.asked(run, prompt, lambda server: server.fill(run.id, prompt))
 
 
 def watch(live: Live, slots: Sequence[DeltaGenerator], recorded: Mapping[str, Answer] | None = None) -> None:

@@ -1,10 +1,12 @@
-"""Models that pages load into this process, kept for all sessions."""
+"""Models that pages use: loaded into this process and kept for all sessions, or asked on the model server."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from core.runs.run import Run
+from core.serving.server import PromptError, Server, ServingError, Stream
 from pages.parts.session import resources
 
 if TYPE_CHECKING:
@@ -19,3 +21,11 @@ def model(run: Run) -> LanguageModel:
 @resources.cached_object(max_entries=3, show_spinner="Loading the model")
 def _model(folder: str, _run: Run) -> LanguageModel:
     return _run.model()
+
+
+def asked(run: Run, text: str, ask: Callable[[Server], Stream]) -> Stream:
+    """What `ask` starts on the model server about a run and a text. Never raises: a refusal is in a failed stream."""
+    try:
+        return ask(resources.server())
+    except (PromptError, ServingError, LookupError, ValueError) as error:
+        return Stream.failed(run.id, text, str(error))
