@@ -95,7 +95,7 @@ class TimeLeft:
         """Estimate the end again as of this time."""
         if self.started is None or not self.stages:
             return
-        left = self._of_this_stage(now) + self._of_later_stages(now)
+        left = self._of_this_stage(now) + self._of_later_stages()
         fresh = now + left
         if self.ends is None:
             self.ends = fresh
@@ -167,7 +167,7 @@ class TimeLeft:
         """Whether the stage counts through several things in turn, so that the end of a count is not its own."""
         return self._key.startswith("attack: ") or self._key.endswith("audit: utility")
 
-    def _of_later_stages(self, now: float) -> float:
+    def _of_later_stages(self) -> float:
         places = [place for place, stage in enumerate(self.stages) if stage.key == self._key]
         later = self.stages[places[0] + 1 :] if places else self.stages
         speed, measured = self._speed(), self._measured

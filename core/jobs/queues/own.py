@@ -75,12 +75,11 @@ class Queue:
         """Number of jobs that the scheduler has, including cancelled ones that have not ended yet."""
         return sum(one.future is not None and one.live for one in (*self._tickets.values(), *self._leaving))
 
-    def remove(self, job_id: str) -> Ticket | None:
+    def remove(self, job_id: str) -> None:
         """Remove a job. If it was handed over, it counts as in hand until its future is done."""
         ticket = self._tickets.pop(job_id, None)
         if ticket is not None and ticket.future is not None and ticket.live:
             self._leaving.append(ticket)
-        return ticket
 
     def end(self, ticket: Ticket) -> bool:
         """Forget a ticket whose future is done. True if it was not cancelled."""
@@ -97,11 +96,9 @@ class Queue:
         self._tickets = {ticket.job_id: ticket for ticket in self.waiting()}
         self._leaving = []
 
-    def clear(self) -> list[Ticket]:
-        """Empty the queue and return the waiting jobs."""
-        waiting = self.waiting()
+    def clear(self) -> None:
+        """Empty the queue."""
         self._tickets, self._leaving = {}, []
-        return waiting
 
     def move(self, job_id: str, place: int) -> None:
         """Move a waiting job to another place among the waiting ones (0 = next). Raises KeyError for any other job."""
