@@ -19,10 +19,10 @@ def outcome(future: Future) -> tuple[str, str]:
     if future.status != "finished":
         return "lost", ""
     try:
-        result = future.result(timeout=ANSWER_SECONDS)
-        return result if isinstance(result, tuple) else (result, "")
+        ended, why = future.result(timeout=ANSWER_SECONDS)
     except Exception:  # the worker or the connection ended at this moment; the job's files say how it ended
         return "done", ""
+    return ended, why
 
 
 def _why(error: BaseException | None) -> str:

@@ -85,10 +85,10 @@ def fact_finder() -> Callable[..., Facts]:
     return facts
 
 
-def task_caller() -> Callable[..., str]:
+def task_caller() -> Callable[..., tuple[str, str]]:
     """A function that looks up a task of `core.jobs.task` where it runs; a worker without the package just fails it."""
 
-    def call(name: str, *arguments: Any) -> str:
+    def call(name: str, *arguments: Any) -> tuple[str, str]:
         from importlib import import_module
 
         return getattr(import_module("core.jobs.task"), name)(*arguments)
