@@ -113,11 +113,11 @@ class Connection:
                 f"The job scheduler at {self.address} has no workers. Start one in {ROOT}: dask worker {self.address}"
             ) from None
         except CONNECTION_ENDED as error:
-            raise EngineFailed(f"{self.lost()} Check that it is running.") from error
+            raise self._failed() from error
         try:
             found = fit_workers(self.connected(), shared)
-        except CONNECTION_ENDED as error:
-            raise EngineFailed(f"{self.lost()} Check that it is running.") from error
+        except CONNECTION_ENDED as error:  # a timeout among them: there were workers, so it is not the case above
+            raise self._failed() from error
         if not found.workers:
             named = " ".join(found.refusals[:MOST_NAMED])
             more = len(found.refusals) - MOST_NAMED
@@ -135,7 +135,7 @@ class Connection:
         try:
             return self.connected().submit(task_caller(), *task, key=key, pure=False, priority=priority, **named)
         except (RuntimeError, ClosedClientError) as error:
-            raise EngineFailed(f"{self.lost()} Check that it is running.") from error
+            raise self._failed() from error
 
     def ask_to_stop(self, key: str) -> None:
         """Ask the worker that has the task `key`, and no folder of the job, to stop."""
@@ -146,6 +146,9 @@ class Connection:
         """A sentence that says that the connection ended."""
         who = "its worker process" if self.address is None else f"the job scheduler at {self.address}"
         return f"The connection to {who} was lost."
+
+    def _failed(self) -> EngineFailed:
+        return EngineFailed(f"{self.lost()} Check that it is running.")
 
     def close(self) -> None:
         """Close the client and end the local cluster."""

@@ -130,7 +130,7 @@ class Engine(QueueRights):
     def _drop_what_is_gone(self) -> None:
         """Remove jobs whose folder was deleted, damaged, or claimed by another server while they waited here.
 
-        Not those of which an earlier submission is ending: its worker removes the folder, and `_note_end` makes it
+        Not those of which an earlier submission is ending: its worker removes the folder, and `_record_end` makes it
         again.
         """
         for ticket in self._queue.ready():
