@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 SEEDS = (0, 1, 2)
 SAMPLING = Sampling(new_tokens=24)  # enough for a name and a number, and short enough to compare
 WAIT_SECONDS = 60.0
+BUSY = "The server is busy and did not answer in time. Ask again in a minute."
 
 
 def show(found: Comparison, named: dict[str, str]) -> None:
@@ -84,10 +85,9 @@ def _ask(found: Comparison, prompt: str) -> list[tuple[str, list[str], str, tupl
                 answers.append((arm, *_unlearned(found, arm, prompt), found.run.spec.without))
                 continue
             stream = streams[arm]
-            stream.wait(WAIT_SECONDS)
-            error = stream.error or (
-                "" if stream.done else "The server is busy and did not answer in time. Ask again in a minute."
-            )
+            answered = stream.wait(WAIT_SECONDS)
+            error = stream.error or ("" if answered else BUSY)
+            stream.cancel()  # nobody would read what comes later
             answers.append((arm, [] if error else list(stream.texts), error, run.spec.without))
     return answers
 

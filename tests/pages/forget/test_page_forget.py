@@ -14,8 +14,10 @@ from core.evaluation.wording import percent
 from core.jobs.limits import Limits, User
 from core.pipeline.forgetting import Comparison, forget, weights_folder
 from core.runs.store import Workspace
-from pages.parts.forget import charts, data, live, sentences
+from core.serving.server import Sampling, Stream
+from pages.parts.forget import charts, data, live, prompt, sentences
 from pages.parts.forget.data import current, offered
+from pages.parts.session import resources
 from tests.pages.visit import said, visit
 
 NAMED = {
@@ -71,6 +73,18 @@ def test_the_suggested_prompt_is_answered_by_every_model(opened, forgotten):
         assert f"**{heading}**" in said(opened)
     written = [element for element in opened.get("html") if escape(typed.value) in str(element.proto)]
     assert len(written) == 9  # three samples of three models
+
+
+def test_a_model_that_does_not_answer_in_time_is_not_asked_any_longer(data, smoke_specs, monkeypatch):
+    """A request that is left in the queue would be computed for nobody, while others wait."""
+    run = Workspace(data, shared=()).run(smoke_specs["plain"].run_id)
+    stream = Stream(run.id, "Patient:", (0,), Sampling(), texts=["Ann"])
+    busy = SimpleNamespace(generate=lambda *_, **how: stream)
+    monkeypatch.setattr(resources, "server", lambda: busy)
+    monkeypatch.setattr(prompt, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(prompt, "_models", lambda found: {"original": run})
+    ((arm, texts, error, _),) = prompt._ask(None, "Patient:")
+    assert (arm, texts, error) == ("original", [], prompt.BUSY) and stream.cancelled
 
 
 def test_an_older_link_opens_its_patient_and_a_new_choice_replaces_them(forgotten, monkeypatch):
