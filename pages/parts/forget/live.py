@@ -130,6 +130,7 @@ def _works() -> dict[tuple[str, str], Work]:
 
 @resources.process_object
 def _one_at_a_time() -> threading.Lock:
+    """Of works alone: each takes minutes and several may wait, and computations of seconds must not wait for them."""
     return threading.Lock()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,16 +97,15 @@ def _started(run: Run, prompt: str) -> Stream:
 
 def _unlearned(found: Comparison, arm: str, prompt: str) -> tuple[list[str], str]:
     """The texts of a model that was unlearned here, drawn as the model server draws them, or an error's sentence."""
+    turn = models.turn()
+    if not turn.acquire(timeout=WAIT_SECONDS):
+        return [], BUSY
     try:
-        with _one_at_a_time():
-            return _drawn(found, arm, prompt), ""
+        return _drawn(found, arm, prompt), ""
     except (ValueError, OSError, ModelNotFound) as error:  # too long a prompt, or its weights are being replaced
         return [], str(error)
-
-
-@resources.process_object
-def _one_at_a_time() -> threading.Lock:
-    return threading.Lock()
+    finally:
+        turn.release()
 
 
 def _drawn(found: Comparison, arm: str, prompt: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -29,3 +30,9 @@ def asked(run: Run, text: str, ask: Callable[[Server], Stream]) -> Stream:
         return ask(resources.server())
     except (PromptError, ServingError, LookupError, ValueError) as error:
         return Stream.failed(run.id, text, str(error))
+
+
+@resources.process_object
+def turn() -> threading.Lock:
+    """Held by one short computation of a page at a time: of seconds, with a model in this process."""
+    return threading.Lock()

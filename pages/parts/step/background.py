@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 import streamlit as st
 
 from pages.parts.common.phi_text import literal
-from pages.parts.session import resources
+from pages.parts.session import models
 
 Made = TypeVar("Made")
 Progress = Callable[[int, int], None]
@@ -75,13 +75,8 @@ class Background(Generic[Made]):
 
 @contextmanager
 def computing(report: Progress) -> Iterator[None]:
-    """One computation of this process at a time; `report` is told (0, 0) while it waits for its turn."""
+    """One computation at a time (`models.turn`); `report` gets (0, 0) while it waits for its turn."""
     report(0, 0)
-    with _one_at_a_time():
+    with models.turn():
         report(0, 1)
         yield
-
-
-@resources.process_object
-def _one_at_a_time() -> threading.Lock:
-    return threading.Lock()

@@ -17,7 +17,8 @@ from core.runs.store import Workspace
 from core.serving.server import Sampling, Stream
 from pages.parts.forget import charts, data, live, prompt, sentences
 from pages.parts.forget.data import current, offered
-from pages.parts.session import resources
+from pages.parts.session import models, resources
+from pages.parts.step.background import computing
 from tests.pages.visit import said, visit
 
 NAMED = {
@@ -85,6 +86,16 @@ def test_a_model_that_does_not_answer_in_time_is_not_asked_any_longer(data, smok
     monkeypatch.setattr(prompt, "_models", lambda found: {"original": run})
     ((arm, texts, error, _),) = prompt._ask(None, "Patient:")
     assert (arm, texts, error) == ("original", [], prompt.BUSY) and stream.cancelled
+
+
+def test_a_computation_of_another_page_is_waited_for(monkeypatch):
+    """The pages that compute in this process take turns, and a page that waits in vain says that the server is busy."""
+    monkeypatch.setattr(prompt, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(prompt, "_drawn", lambda found, arm, text: ["Ann"])
+    with computing(lambda done, of: None):
+        assert prompt._unlearned(None, "ascent", "Patient:") == ([], prompt.BUSY)
+    assert prompt._unlearned(None, "ascent", "Patient:") == (["Ann"], "")
+    assert not models.turn().locked()
 
 
 def test_an_older_link_opens_its_patient_and_a_new_choice_replaces_them(forgotten, monkeypatch):
