@@ -100,9 +100,8 @@ def _listed(text: str) -> Iterator[tuple[int, int]]:
         if _BETWEEN.fullmatch(gap):
             if _is_name(left.group(), right.group(), wrapped="\n" in gap):
                 yield left.start(), right.end()
-        elif _COMMA.fullmatch(gap):
-            if is_listed(left.group(), _last_names()) and is_listed(right.group(), _first_names()):
-                yield left.start(), right.end()
+        elif _COMMA.fullmatch(gap) and _is_name_turned_round(left.group(), right.group()):
+            yield left.start(), right.end()
 
 
 def _again(text: str, whole: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -119,6 +118,10 @@ def _is_name(first: str, last: str, *, wrapped: bool) -> bool:
     if is_listed(last, _last_names()):
         return True
     return not (wrapped or first.isupper() or last.isupper() or first.casefold() in word_list("ambiguous"))
+
+
+def _is_name_turned_round(last: str, first: str) -> bool:
+    return is_listed(last, _last_names()) and is_listed(first, _first_names())
 
 
 def is_listed(word: str, names_: frozenset[str]) -> bool:
