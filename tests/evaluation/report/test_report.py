@@ -19,7 +19,7 @@ from jinja2 import UndefinedError
 from core.evaluation.report import html
 from core.evaluation.report.commands import report_command
 from core.evaluation.report.facts import build, plain
-from core.evaluation.report.html import part, render
+from core.evaluation.report.html import render
 from core.evaluation.report.tables import memorised, probes
 from core.evaluation.sweep.limit_measures import measures
 from core.evaluation.sweep.limits import Limits
@@ -30,6 +30,7 @@ from core.runs.ledger.entries import Ledger
 from core.runs.store import Workspace
 from core.runs.tables import write_table
 from core.spec import CORPUS_PRESETS
+from tests.evaluation.report.conftest import part
 
 NASTY = "<script>alert('x')</script> & \"co\""
 

@@ -19,12 +19,12 @@ from core.evaluation.report import html
 from core.evaluation.report.facts import _beside, build
 from core.evaluation.report.findings import noise_alone
 from core.evaluation.report.glance import _known_words
-from core.evaluation.report.html import part
 from core.evaluation.report.tables import controls
 from core.evaluation.wording import signed
 from core.runs.run import Run
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, VocabularySpec
+from tests.evaluation.report.conftest import part
 
 COLUMNS = ["metric", "arm", "value", "low", "high"]
 LEAKS = [["direct_patients", "run", 0.25, 0.2, 0.3], ["direct_patients", "heldout", 0.01, 0.0, 0.02]]
