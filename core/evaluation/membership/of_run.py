@@ -55,4 +55,4 @@ def stored(run: Run, measure: str, unit: Unit = "patient") -> Strongest | None:
         return None
     row = rows.iloc[0]
     found = Interval(float(row["value"]), float(row["low"]), float(row["high"]))
-    return Strongest(LOSS, found, 1, int(row["n"]))
+    return Strongest(LOSS, found, 1, int(row["n"]), found.high)

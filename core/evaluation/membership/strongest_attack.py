@@ -4,6 +4,11 @@ Picking the best of N attacks by their scores also picks luck: the chosen value 
 interval covers the true value less often than 95 %. So the interval is widened for N choices
 (`core.evaluation.stats.intervals.best_of`). The attack with the highest lower end of these intervals is taken: the one
 that certainly reaches most. By the highest value, an attack on a few dozen patients wins by chance.
+
+A limit needs the other end: with attack 1's interval below it, attack 2 may still reach more. So a limit is compared
+with the highest upper end of all attacks (`Strongest.up_to`). Only attacks that were evaluated on too few patients to
+be bounded (`enough`) count by their lower ends alone. They are left out by numbers of patients, never by what they
+reached, and are named (`Strongest.few`).
 """
 
 from __future__ import annotations
@@ -19,13 +24,14 @@ from core.evaluation.membership.resampling import Auc, Rates
 from core.evaluation.membership.units import Units, units
 from core.evaluation.stats.bootstrap import Interval, patient_weights, percentile_interval
 from core.evaluation.stats.boundary_intervals import auc_interval, difference_interval, share_interval
-from core.evaluation.stats.intervals import best_of
+from core.evaluation.stats.intervals import best_of, most_certain
 from core.evaluation.wording import interval_text, pairs_of
 from core.runs.audits import StoredAudit
 from core.runs.run import Run
 
 RESAMPLES = 1_000  # of patients
 CAUGHT_AT = 0.10  # false-positive rate of “members caught”
+ENOUGH = 0.5  # of the members and of the others whom the attack with the most evaluates
 
 Statistic = Callable[[np.ndarray], tuple[np.ndarray, ...]]  # weights (B, P) → value (B,) and the shares it consists of
 
@@ -35,13 +41,17 @@ class Strongest:
     """The attack that certainly reaches most, its interval corrected for the choice among `attacks`.
 
     `patients` counts the patients it was evaluated on, members and others. With one attack, it is the quick audit's
-    loss attack.
+    loss attack. `up_to` is the highest upper end of the widened intervals of this attack and of all that were evaluated
+    on `enough` patients: with 95 % confidence none of them reaches more. `few` has the other attacks and the number of
+    their patients.
     """
 
     attack: str
     interval: Interval
     attacks: int
     patients: int
+    up_to: float = np.nan  # not known, so no limit is met
+    few: tuple[tuple[str, int], ...] = ()
 
 
 def scores_of(run: Run, audit: StoredAudit | None) -> pd.DataFrame:
@@ -100,25 +110,35 @@ def judged_by(scores: pd.DataFrame, level: str = "patient") -> dict[str, Units]:
     return found
 
 
+def enough(attacks: Mapping[str, Units]) -> set[str]:
+    """The attacks that were evaluated on at least ENOUGH of the members and of the others that any attack has."""
+    members, others = (max((judged.patients[side] for judged in attacks.values()), default=0) for side in (0, 1))
+    return {
+        attack
+        for attack, judged in attacks.items()
+        if judged.patients[0] >= ENOUGH * members and judged.patients[1] >= ENOUGH * others
+    }
+
+
 def strongest_of(
     attacks: Mapping[str, Units], measure: str, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Strongest | None:
     """The attack of `judged_by` whose `measure` has the highest lower end; None if there is none."""
-    values: dict[str, float] = {}
-    for attack, judged in attacks.items():
-        value = MEASURES[measure](judged, OWN_THRESHOLDS.get(attack))(np.ones((1, len(judged.patient_member))))
-        if np.isfinite(value[0][0]):
-            values[attack] = float(value[0][0])
-    best: Strongest | None = None
-    for attack in sorted(values, key=lambda name: -values[name]):
-        if best is not None and values[attack] <= best.interval.low:
-            break  # no lower end is above its value
-        judged = attacks[attack]
-        own = interval_of(judged, measure, own=OWN_THRESHOLDS.get(attack), resamples=resamples, seed=seed)
-        found = best_of(own, len(values), least=-1.0 if measure == "privacy_leakage" else 0.0, most=1.0)
-        if best is None or found.low > best.interval.low or np.isnan(best.interval.low) > np.isnan(found.low):
-            best = Strongest(attack, found, len(values), sum(judged.patients))
-    return best
+    own: dict[str, Interval] = {}
+    for attack in sorted(attacks):
+        found = interval_of(attacks[attack], measure, own=OWN_THRESHOLDS.get(attack), resamples=resamples, seed=seed)
+        if np.isfinite(found.value):
+            own[attack] = found
+    if not own:
+        return None
+    least = -1.0 if measure == "privacy_leakage" else 0.0
+    names = list(own)
+    place, chosen = most_certain(list(own.values()), least=least, most=1.0)
+    bounded = enough({attack: attacks[attack] for attack in names})
+    few = tuple((attack, sum(attacks[attack].patients)) for attack in names if attack not in bounded)
+    # NaN, if one of them has no interval.
+    up_to = np.max([best_of(own[one], len(own), least=least, most=1.0).high for one in {*bounded, names[place]}])
+    return Strongest(names[place], chosen, len(own), sum(attacks[names[place]].patients), float(up_to), few)
 
 
 def interval_of(judged: Units, measure: str, *, own: float | None = None, resamples: int, seed: int) -> Interval:

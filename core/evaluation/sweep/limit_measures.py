@@ -20,7 +20,7 @@ from core.runs.queries import settings
 from core.runs.run import Run
 
 RESAMPLES = 300  # behind figures that were not chosen from several
-NO_CHOICE = {"attack": "", "attacks": 0, "patients": 0}  # of figures that no attack was chosen for
+NO_CHOICE = {"attack": "", "attacks": 0, "patients": 0, "few": ""}  # of figures that no attack was chosen for
 
 
 def measures(runs: Sequence[Run], control: Run | None, audits: Mapping[str, StoredAudit]) -> pd.DataFrame:
@@ -38,8 +38,9 @@ def measures(runs: Sequence[Run], control: Run | None, audits: Mapping[str, Stor
 
     Returns:
         Columns: those of `core.runs.queries.settings`, run_id, metric, arm (`run`), value, low, high, and of the
-        strongest attack its name (attack), how many it was chosen from (attacks) and how many patients it judged
-        (patients).
+        strongest attack its name (attack), how many it was chosen from (attacks), how many patients it judged
+        (patients) and which attacks judged too few to be bounded (few). `high` is then the highest upper end of all
+        others (`Strongest.up_to`).
     """
     about = settings(list(runs)).set_index("run_id")
     runs = [run for run in runs if run.spec.vocabulary is None]  # nats per token do not compare across word lists
@@ -104,18 +105,13 @@ def _risks(run: Run, wanted: Collection[str]) -> Iterator[tuple[str, Interval]]:
 def _strongest(run: Run, audit: StoredAudit | None, wanted: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each measure by patient of the strongest attack of the full audit, else of the quick audit's loss attack."""
     needed = [measure for measure in MEASURES if f"{measure}_strongest" in wanted]
-    if run.figures_only:
-        for measure in needed:
-            if (alone := stored(run, measure)) is not None:
-                chosen = {"attack": alone.attack, "attacks": alone.attacks, "patients": alone.patients}
-                yield f"{measure}_strongest", {**vars(alone.interval), **chosen}
-        return
-    judged = judged_by(scores_of(run, audit)) if needed else {}  # once for all measures
+    judged = {} if run.figures_only or not needed else judged_by(scores_of(run, audit))  # once for all measures
     for measure in needed:
-        found = strongest_of(judged, measure)
+        found = stored(run, measure) if run.figures_only else strongest_of(judged, measure)
         if found is not None:
-            chosen = {"attack": found.attack, "attacks": found.attacks, "patients": found.patients}
-            yield f"{measure}_strongest", {**vars(found.interval), **chosen}
+            few = ", ".join(f"{attack} ({patients:,} patients)" for attack, patients in found.few)
+            chosen = {"attack": found.attack, "attacks": found.attacks, "patients": found.patients, "few": few}
+            yield f"{measure}_strongest", {**vars(found.interval), "high": found.up_to, **chosen}
 
 
 def heldout_losses(run: Run, summed: bool) -> pd.DataFrame:

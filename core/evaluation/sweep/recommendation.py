@@ -27,10 +27,10 @@ from core.evaluation.sweep.tradeoff import points
 from core.evaluation.wording import epsilon_text
 
 UNITS = ("patient", "note", "")  # in order of preference; "" is training without privacy
-COLUMNS = ["unit", "epsilon", "measure", "limit", "value", "low", "high", "seeds", "met", "attack", "attacks"]
-ACCEPTED_COLUMNS = ["measure", "limit", "value", "low", "high", "met", "attack", "attacks"]
+COLUMNS = ["unit", "epsilon", "measure", "limit", "value", "low", "high", "seeds", "met", "attack", "attacks", "few"]
+ACCEPTED_COLUMNS = ["measure", "limit", "value", "low", "high", "met", "attack", "attacks", "few"]
 MET, NOT_MET, NOT_MEASURED = "met", "not met", "not measured"
-RUN_COLUMNS = ["run_id", "unit", "epsilon", "seed", *COLUMNS[2:7], "met", "attack", "attacks"]
+RUN_COLUMNS = ["run_id", "unit", "epsilon", "seed", *COLUMNS[2:7], "met", "attack", "attacks", "few"]
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Recommendation:
     """The smallest ε whose runs meet every limit, for one `unit`, and the run to take (`run_id`).
 
     Each is None if there is none. `unit` is empty without an ε, and for training without privacy. `table` has one row
-    per ε and measure (COLUMNS), where attack and attacks (how many it was chosen from) belong to the strongest attack.
-    `runs` has the same per run (RUN_COLUMNS).
+    per ε and measure (COLUMNS). Of these, attack, attacks (how many it was chosen from) and few (attacks that judged
+    too few patients to be bounded) belong to the strongest attack. `runs` has the same per run (RUN_COLUMNS).
     """
 
     limits: Limits
@@ -86,7 +86,7 @@ def against_limits(found: Mapping[str, Mapping[str, Any]], risks: Mapping[str, f
         found: as returned by `core.evaluation.sweep.limit_measures.risks_of`.
         risks: the highest accepted value of each risk, by key.
     """
-    missing = {"value": math.nan, "low": math.nan, "high": math.nan, "attack": "", "attacks": 0}
+    missing = {"value": math.nan, "low": math.nan, "high": math.nan, "attack": "", "attacks": 0, "few": ""}
     rows = [{"unit": "", "epsilon": math.inf, "measure": name} | missing | dict(found.get(name, {})) for name in risks]
     if not rows:
         return pd.DataFrame(columns=ACCEPTED_COLUMNS)
@@ -110,12 +110,16 @@ def _over_seeds(kept: pd.DataFrame, wanted: Mapping[str, float]) -> pd.DataFrame
     for unit, rows in kept.groupby("unit"):
         found = points(rows.rename(columns={"measure": "metric"})).rename(columns={"metric": "measure"})
         by = rows.groupby(["epsilon", "measure"]).agg(
-            attack=("attack", lambda names: ", ".join(sorted(set(names) - {""}))), attacks=("attacks", "max")
+            attack=("attack", _joined), attacks=("attacks", "max"), few=("few", _joined)
         )
         frames.append(found.join(by, on=["epsilon", "measure"]).assign(unit=unit))
     if not frames:
         return pd.DataFrame(columns=COLUMNS)
     return _carried_up(_judged(pd.concat(frames, ignore_index=True), wanted))[COLUMNS]
+
+
+def _joined(names: pd.Series) -> str:
+    return ", ".join(sorted(set(names) - {""}))
 
 
 def _carried_up(table: pd.DataFrame) -> pd.DataFrame:
@@ -174,7 +178,8 @@ def attack_text(row: Mapping[str, Any]) -> str:
     For a row that is not met although its interval meets the limit, the text gives the reason (`_carried_up`).
     """
     if row["attacks"] > 1:
-        return f"strongest of {row['attacks']} membership attacks: {in_words(row['attack'])}"
+        few = f"; not bounded: {row['few']}" if row.get("few") else ""
+        return f"strongest of {row['attacks']} membership attacks: {in_words(row['attack'])}{few}"
     if fails_by_smaller(row):
         return f"{in_words(row['attack'])} alone; a smaller ε fails under a full audit"
     return f"{in_words(row['attack'])}, the only membership attack run"
@@ -236,10 +241,19 @@ def attack_sentences(rows: pd.DataFrame) -> list[str]:
     best = ", ".join(
         dict.fromkeys(f"{in_words(row.attack)} ({measure_name(row.measure)})" for row in judged.itertuples())
     )
+    few = _joined(judged["few"])
     return [
         f"Membership is measured by the strongest of {judged['attacks'].max()} membership attacks of a full audit, "
         f"evaluated by patient: {best}. The strongest of several looks a little stronger than it is, "
-        "so its interval is widened."
+        "so intervals are widened, and a limit holds for the highest upper end of all attacks.",
+        *(
+            [
+                f"Too few patients were judged by {few} to say how much these attacks reach at most: they break a "
+                "limit only where they certainly reach more."
+            ]
+            if few
+            else []
+        ),
     ]
 
 

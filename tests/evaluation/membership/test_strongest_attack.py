@@ -22,7 +22,7 @@ from core.evaluation.membership.summary import figures
 from core.evaluation.membership.units import units
 from core.evaluation.stats import bootstrap
 from core.evaluation.stats.bootstrap import Interval
-from core.evaluation.stats.intervals import proportion_interval
+from core.evaluation.stats.intervals import best_of, proportion_interval
 from core.evaluation.stats.roc import roc
 
 
@@ -55,6 +55,32 @@ def test_an_attack_on_few_patients_does_not_win_by_chance():
     alone = strongest(lucky, "auc", resamples=200)
     assert alone.interval.value > found.interval.value, "its value is the highest"
     assert (found.attack, found.attacks, found.patients) == ("good", 2, 400)
+
+
+def test_a_limit_is_for_the_attack_that_may_reach_most_not_for_the_one_that_certainly_does():
+    """Of two attacks on the same patients the one with the wider interval may still reach more."""
+    member = [True] * 60 + [False] * 60
+    sharp = scores("sharp", [1.0] * 10 + [0.0] * 110, member)  # a few members stand out, all others are equal
+    wide = scores("wide", [*np.linspace(0.05, 1.05, 60), *np.linspace(0, 1, 60)], member)
+    few = scores("few", [1.0, 2.0, 3.0, 0.0, 0.5, 2.5], [True] * 3 + [False] * 3)
+    found = strongest(pd.concat([sharp, wide, few], ignore_index=True), "auc", resamples=200)
+    least, most = {"least": 0.0, "most": 1.0}, {}
+    for name, table in (("sharp", sharp), ("wide", wide), ("few", few)):
+        own = interval_of(units(table, "patient"), "auc", resamples=200, seed=0)
+        most[name] = best_of(own, 3, **least)
+    assert found.attack == "sharp" and most["wide"].high > most["sharp"].high
+    assert found.interval == most["sharp"] and found.few == (("few", 6),)
+    assert found.up_to == most["wide"].high < most["few"].high
+    assert strongest(few, "auc", resamples=200).few == (), "on as many patients as any"
+
+
+def test_an_attack_on_few_patients_breaks_a_limit_where_it_certainly_reaches_more():
+    member = [True] * 200 + [False] * 200
+    blind = scores("blind", list(np.random.default_rng(0).normal(size=400)), member)
+    sure = scores("sure", [*range(60, 120), *range(60)], [True] * 60 + [False] * 60)
+    found = strongest(pd.concat([blind, sure], ignore_index=True), "auc", resamples=200)
+    assert found.attack == "sure" and found.interval.low > 0.9
+    assert found.up_to == found.interval.high == 1 and found.few == (("sure", 120),)
 
 
 def test_without_any_interval_the_highest_value_is_taken():

@@ -21,12 +21,14 @@ from core.runs.store import Workspace
 COLUMNS = {"kind": "gpt2", "size": "tiny", "base": "assets", "corpus": "c"}
 
 
-def found(*rows: tuple, unit: str = "note", attack: str = "loss", attacks: int = 1) -> pd.DataFrame:
+def found(*rows: tuple, unit: str = "note", attack: str = "loss", attacks: int = 1, few: str = "") -> pd.DataFrame:
     """Rows of (ε, seed, metric, value, low, high) as `measures` gives them."""
     names = ["epsilon", "seed", "metric", "value", "low", "high"]
     frame = pd.DataFrame(rows, columns=names).assign(arm="run", unit=unit, **COLUMNS)
     chosen = frame["metric"].isin(limits("strongest"))
-    frame = frame.assign(attack=chosen.map({True: attack, False: ""}), attacks=chosen * attacks)
+    frame = frame.assign(
+        attack=chosen.map({True: attack, False: ""}), attacks=chosen * attacks, few=chosen.map({True: few, False: ""})
+    )
     who = "" if unit == "note" else f"-{unit}"
     return frame.assign(run_id=[f"run{who}-{e:g}-{s}" for e, s in zip(frame["epsilon"], frame["seed"], strict=True)])
 
@@ -154,6 +156,16 @@ def test_no_larger_epsilon_passes_for_having_been_attacked_less():
         "0.54 is below 0.6 and does not pass"
     )
     assert recommend(sweep, Limits({"auc_strongest": 0.7}, 0.2)).table["met"].all()
+
+
+def test_attacks_on_too_few_patients_are_named():
+    rows = [(8.0, 0, "auc_strongest", 0.55, 0.52, 0.58), (8.0, 0, UTILITY, 0.70, 0.65, 0.75)]
+    table = found(*rows, attack="rmia", attacks=10, few="neighbourhood (33 patients)")
+    chosen = recommend(table, Limits({"auc_strongest": 0.60}, 0.30))
+    assert "Too few patients were judged by neighbourhood (33 patients) to say" in chosen.sentences[2]
+    row = chosen.table[chosen.table["measure"] == "auc_strongest"].iloc[0]
+    assert attack_text(row).endswith("; not bounded: neighbourhood (33 patients)")
+    assert len(recommend(table.assign(few=""), Limits({"auc_strongest": 0.60}, 0.30)).sentences) == 3
 
 
 def test_limits_of_the_loss_attack_by_note_say_what_they_are():
