@@ -8,6 +8,7 @@ progress (or has failed as a whole), so every process can read it.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 EVENT_SECONDS = 0.5  # shortest time between two reports of progress
 SUMMARY = "summary: "  # prefix of a summary's name among the names of attacks
 EventListener = Callable[[dict[str, Any]], None]
+
+log = logging.getLogger(__name__)
 
 
 def target_of(run: Run, workspace: Workspace) -> Target:
@@ -282,6 +285,7 @@ class _Battery:
         except NotPossible as error:
             state, message = "not possible", str(error)
         except Exception as error:  # a failure of any kind is recorded for this attack only
+            log.exception("%s on run %s failed", name, self.run.id)
             state, message = "failed", f"{type(error).__name__}: {error}"
         seconds = time.monotonic() - begun
         stored.record(Outcome(name, state, round(seconds, 3), message, tuple(tables), version, time.time()), tables)

@@ -7,12 +7,14 @@ and no page ever waits for another page's lock. A seed gives the same text alone
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from core.common.errors import is_sentence
 from core.models.generation import MASK, MASKED_SWEEPS
 from core.serving.streams import (
     DEFAULT_SAMPLING,
@@ -32,6 +34,8 @@ __all__ = ["LONGEST_PROMPT", "MASK", "PromptError", "Sampling", "Server", "Servi
 MODELS_IN_MEMORY = 6
 GATHER_SECONDS = 0.03  # long enough to batch two columns of one page, or a class that presses Enter together
 MOST_ROWS = 128  # most samples in one batch
+
+log = logging.getLogger(__name__)
 
 
 class _Trained(Protocol):
@@ -173,6 +177,8 @@ class Server:
             for stream in batch:
                 stream.finish()
         except Exception as error:  # the worker serves all users: one bad request must not end it
+            if not isinstance(error, PromptError):
+                log.exception("answering with the model of run %s failed", batch[0].run_id)
             for stream in batch:
                 stream.finish(_sentence(error), refused=isinstance(error, PromptError))
 
@@ -261,9 +267,6 @@ _TASKS: dict[str, Callable[[LanguageModel, list[Stream]], None]] = {
 
 def _sentence(error: Exception) -> str:
     """The message for the user: the sentence of an exception that has one, else its type and text."""
-    from core.models.shipped_bases import ModelNotFound
-    from core.runs.run import RunNotFound
-
-    if isinstance(error, ServingError | ModelNotFound | RunNotFound | ValueError):
+    if is_sentence(error):
         return str(error)
     return f"The model stopped because of an unexpected {type(error).__name__}: {error}"

@@ -46,7 +46,9 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> str:
     return "broken"
 
 
-def test_a_failure_is_told_and_costs_nothing_of_the_others(workspace: Workspace, run: Run, broken: str) -> None:
+def test_a_failure_is_told_and_costs_nothing_of_the_others(
+    workspace: Workspace, run: Run, broken: str, caplog: pytest.LogCaptureFixture
+) -> None:
     events = []
     stored = audit(run, workspace, attacks=["loss", broken, "zlib"], on_event=events.append)
     outcomes = stored.outcomes()
@@ -56,6 +58,7 @@ def test_a_failure_is_told_and_costs_nothing_of_the_others(workspace: Workspace,
         broken: "failed",
     }
     assert outcomes[broken].message == "ArithmeticError: the numbers ran out"
+    assert f"broken on run {run.id} failed" in caplog.text and "in fail" in caplog.text, "the log says where"
     assert set(stored.table("scores")["attack"]) == {"loss", "zlib"}
     assert set(stored.table("membership")["attack"]) == {"loss", "zlib"}
     assert [event["attack"] for event in events if event["event"] == "attack"] == ["loss", "zlib", broken]

@@ -137,14 +137,16 @@ def test_unknown_runs_and_missing_weights_are_told(server):
     assert server.generate("gpt2", "Patient:", sampling=SHORT).result(60)[0], "the worker lives on"
 
 
-def test_an_unforeseen_failure_is_a_sentence_and_the_worker_lives_on(server, monkeypatch):
+@pytest.mark.parametrize("error", [MemoryError("no room"), ValueError("bad shape"), KeyError("split")])
+def test_an_unforeseen_failure_is_a_sentence_and_the_worker_lives_on(server, monkeypatch, caplog, error):
     def explode(*args, **kwargs):
-        raise MemoryError("no room")
+        raise error
 
     with monkeypatch.context() as patch:
         patch.setattr(generate, "sample", explode)
-        with pytest.raises(ServingError, match="unexpected MemoryError"):
+        with pytest.raises(ServingError, match=f"unexpected {type(error).__name__}"):
             server.generate("gpt2", "Patient:", sampling=SHORT).result(60)
+    assert "answering with the model of run gpt2 failed" in caplog.text and "in explode" in caplog.text
     assert server.generate("gpt2", "Patient:", sampling=SHORT).result(60)[0]
 
 

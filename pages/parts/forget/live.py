@@ -12,6 +12,7 @@ from pages.parts.access import gate, viewer
 from pages.parts.common.phi_text import literal
 from pages.parts.jobs import monitor
 from pages.parts.session import instructor, resources
+from pages.parts.session.failures import failure
 
 if TYPE_CHECKING:
     from core.jobs.limits import User
@@ -59,11 +60,7 @@ class Work:
             finally:
                 turn.release()
         except Exception as error:  # whoever looks reads the sentence: a thread has nobody to raise to
-            self.error = (
-                str(error)
-                or f"Forgetting stopped because of an unexpected error ({type(error).__name__}). "
-                "Try again; if it happens again, tell the person who runs this server."
-            )
+            self.error = failure(error, "Forgetting")
         finally:
             self.active = False
 

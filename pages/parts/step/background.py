@@ -12,6 +12,7 @@ import streamlit as st
 
 from pages.parts.common.phi_text import literal
 from pages.parts.session import models
+from pages.parts.session.failures import failure
 
 Made = TypeVar("Made")
 Progress = Callable[[int, int], None]
@@ -61,11 +62,7 @@ class Background(Generic[Made]):
         try:
             self.made = self._work(self._report)
         except Exception as error:  # whoever looks reads the sentence: a thread has nobody to raise to
-            self.error = (
-                str(error)
-                or f"The computation stopped because of an unexpected error ({type(error).__name__}). "
-                "Try again; if it happens again, tell the person who runs this server."
-            )
+            self.error = failure(error, "The computation")
         finally:
             self._ended = True
 

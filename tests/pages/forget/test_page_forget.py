@@ -169,7 +169,20 @@ def test_only_plain_runs_with_weights_are_offered(data, smoke_specs, monkeypatch
     assert [run.id for run in offered(Workspace(data, shared=()).runs())] == [smoke_specs["plain"].run_id]
 
 
-def test_the_live_work_can_be_cancelled_and_says_so(forgotten, smoke_specs):
+def test_a_fault_in_the_live_work_is_said_and_logged(forgotten, monkeypatch, caplog):
+    def fault(*_, **how):
+        raise KeyError("split")
+
+    monkeypatch.setattr("core.pipeline.forgetting.forget", fault)
+    root, run_id, patient = forgotten
+    workspace = Workspace(root, shared=())
+    work = live.Work(workspace.run(run_id), patient, workspace, User("somebody"))
+    work._work()
+    assert work.error.startswith("Forgetting stopped because of an unexpected error (KeyError). Try again")
+    assert "in fault" in caplog.text
+
+
+def test_the_live_work_can_be_cancelled_and_says_so(forgotten, smoke_specs, caplog):
     root, run_id, patient = forgotten
     workspace = Workspace(root, shared=())
     corpus = workspace.corpus(smoke_specs["plain"].corpus)
@@ -184,7 +197,7 @@ def test_the_live_work_can_be_cancelled_and_says_so(forgotten, smoke_specs):
     work._report = cancel_at_once
     work.active = True
     work._work()
-    assert not work.active and "cancelled" in work.error
+    assert not work.active and "cancelled" in work.error and "Traceback" not in caplog.text
     assert not weights_folder(workspace, run_id, other, "ascent").exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import re
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from core.__main__ import main
+from core.runs.run import RunBroken
 from core.training.checks import steps
 from core.training.gradients.clipping import Clipper
 from core.training.step_gradients import StepGradients
@@ -74,12 +76,35 @@ def test_work_that_fails_says_why_and_is_tried_again():
 
     def failing(report):
         tried.append(report)
-        raise ValueError("the first step of this run sampled no notes")
+        raise RunBroken("the first step of this run sampled no notes")
 
     work = Background(failing)
     for times in (1, 2):
         assert work.wait("Reading") is None
         assert work.error == "the first step of this run sampled no notes" and len(tried) == times
+
+
+@pytest.mark.parametrize("error", [KeyError("split"), ValueError("Length of values (3) does not match"), TypeError()])
+def test_work_that_ends_in_a_fault_says_so_and_logs_where(error, caplog):
+    """“'split'” on a page helps nobody, and without a traceback nobody could find the fault."""
+
+    def failing(report):
+        raise error
+
+    work = Background(failing)
+    assert work.wait("Reading") is None
+    name = type(error).__name__
+    assert work.error.startswith(f"The computation stopped because of an unexpected error ({name}). Try again")
+    assert "Traceback" in caplog.text and name in caplog.text
+
+
+def test_work_that_meets_a_file_it_may_not_read_names_it():
+    def failing(report):
+        raise PermissionError(errno.EACCES, "no", "/data/runs")
+
+    work = Background(failing)
+    assert work.wait("Reading") is None
+    assert work.error.startswith("This account may not use /data/runs: permission denied.")
 
 
 def test_the_bars_and_the_path_add_up_to_the_gradients(stored):
