@@ -22,6 +22,7 @@ from core.training.accounting.gaussian import epsilon_curve
 from core.training.accounting.mechanism import Mechanism
 from core.training.batching import Feed
 from core.training.gradients.clipping import Clipper
+from core.training.gradients.noise import NOISE_FORM
 from core.training.losses import Batch, example_losses
 from core.training.plan import PrivatePlan, SampledPlan, plan, sampled_plan
 from core.training.sampling import Purpose, Units
@@ -66,6 +67,7 @@ class PlainSteps:
     """
 
     mechanism: Mechanism | None = None
+    older_fingerprint: str | None = None
 
     def __init__(self, lm: LanguageModel, samples: Samples, training: TrainingSpec):
         self._lm = lm
@@ -105,6 +107,8 @@ class _SampledSteps:
     gradient is the mean over its masked copies, before it is clipped (De et al. 2022, “augmentation multiplicity”).
     `core.training.checks` reads steps through a `feed` of its own.
     """
+
+    older_fingerprint: str | None = None  # that of an older version whose steps had other noise
 
     def __init__(
         self,
@@ -164,6 +168,8 @@ class PrivateSteps(_SampledSteps):
         planned: PrivatePlan = plan(privacy, training, notes=len(patients), patients=len(set(patients)))
         super().__init__(lm, samples, patients, training, privacy, randomness, planned, privacy.max_grad_norm)
         self.randomness = randomness
+        if randomness.source == "secret":
+            self.older_fingerprint, self.fingerprint = self.fingerprint, f"{self.fingerprint} {NOISE_FORM}"
         drawn = {"noise_source": randomness.source, "training": randomness.check.hex()[:16] or None}
         self.mechanism: Mechanism = planned.mechanism.model_copy(update=drawn)
         self._curve = epsilon_curve(

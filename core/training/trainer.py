@@ -71,8 +71,9 @@ def train(
             which is the source of all other training.
 
     Raises:
-        ValueError: for settings or notes that cannot be trained, a checkpoint of another run, private training that is
-            spread over processes, or secret noise that is requested without a secret key.
+        ValueError: for settings or notes that cannot be trained, a checkpoint of another run or of an older version's
+            secret noise, private training that is spread over processes, or secret noise that is requested without a
+            secret key.
         TrainingDiverged: if a loss or gradient is no longer a finite number.
     """
     if training.epochs == 0:
@@ -273,6 +274,12 @@ class _Run:
         if found is None:
             return
         tensors, state = found
+        if state["fingerprint"] == self.steps.older_fingerprint:
+            raise ValueError(
+                f"the checkpoint in {folder} is from an older version, whose secret noise had fewer random bits. "
+                "Training cannot continue with other noise: cancel this run, or delete its work folder with the key in "
+                "it, and train it again"
+            )
         if state["fingerprint"] != self.steps.fingerprint:
             raise ValueError(
                 f"the checkpoint in {folder} belongs to a run with other settings or notes: delete it to restart"

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from core.common import versions
+from core.common.randomness import SecretKey
 from core.spec import PrivacySpec, TrainingSpec
 from core.training import checkpoint, trainer
 from core.training.accounting.gaussian import epsilon
@@ -215,6 +216,29 @@ def test_a_killed_run_goes_on_to_the_same_weights_and_epsilon(
     assert steps[-1].tokens == whole_steps[-1].tokens
     finished, _ = trained(kind, training, privacy, checkpoint=tmp_path)  # killed after the last step: nothing to do
     assert same(whole, finished)
+
+
+def test_secret_noise_of_an_older_form_is_not_continued(tmp_path: Path) -> None:
+    """Half of a training would have noise of 32 bits. A public seed gives what it always gave, and continues."""
+    key, privacy = SecretKey(bytes(16)), PrivacySpec(noise_multiplier=1.0, noise_source="secret")
+
+    def die(event: StepEvent) -> None:
+        if event.step == 6:
+            raise KeyboardInterrupt
+
+    for chosen, source in ((privacy, key), (PrivacySpec(noise_multiplier=1.0), None)):
+        folder = tmp_path / str(chosen.noise_source)
+        with pytest.raises(KeyboardInterrupt):
+            trained("gpt2", spec(), chosen, on_step=die, checkpoint=folder, randomness=source)
+        tensors, state = checkpoint.read(folder)
+        assert state["fingerprint"].isalnum() == (source is None), "as in older versions, or with the form of the noise"
+        older = state | {"fingerprint": state["fingerprint"].split()[0]}
+        checkpoint.write(tmp_path / f"older {chosen.noise_source}", tensors, older)
+    assert not trained("gpt2", spec(), privacy, checkpoint=tmp_path / "secret", randomness=key)[1].stopped
+    with pytest.raises(ValueError, match="fewer random bits.*cancel this run, or delete its work folder"):
+        trained("gpt2", spec(), privacy, checkpoint=tmp_path / "older secret", randomness=key)
+    with pytest.raises(ValueError, match="other settings or notes"):
+        trained("gpt2", spec(), privacy, checkpoint=tmp_path / "secret", randomness=SecretKey(bytes(range(16))))
 
 
 def test_a_training_names_every_version_that_made_steps_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
