@@ -57,8 +57,7 @@ SPLIT_GIVEN = (
     "only if chance decided that: members of another ward, hospital or year can be recognised without any leak."
 )
 FLOATING_POINT = (
-    "The noise consists of ordinary floating-point numbers: an attack on their rounding (Mironov 2012) is not "
-    "prevented."
+    "The noise consists of floating-point numbers: no proof rules out an attack on their rounding (Mironov 2012)."
 )
 LIMITS = (
     "An attack that finds nothing proves nothing: others may find more. Only the guarantee covers all attacks.",
