@@ -171,8 +171,8 @@ def _with_its_noise(*printed: float) -> tuple[Need, ...]:
 
 
 _NOTHING_TO_REMOVE = (
-    "There is nothing to remove: without noise, the same training leaks in none of 1,400 texts on {}. So the other "
-    "settings remove what usual training leaks. "
+    "There is nothing to remove: without noise, the same training (46 steps from the base of abstracts) leaks in none "
+    "of 1,400 texts on {}. So the other settings remove what usual training leaks. "
 )
 
 CLAIMS: tuple[Claim, ...] = (
@@ -189,7 +189,8 @@ CLAIMS: tuple[Claim, ...] = (
         why={
             "holds": "But the noise takes the smaller part. PL is 40 to 41 points in the usual training and 15 to 16 "
             "in the clipped one without noise, which is 25 to 26 points less, and 4 with the noise, another 11 to 12 "
-            "less."
+            "less. These are 46 steps from the base of abstracts. After 138 from the clinical base the noise takes the "
+            "larger part: 44.5 points, 34.7 and 3.9 (one seed, computed afterwards)."
         },
     ),
     asked_again(
@@ -279,7 +280,9 @@ CLAIMS: tuple[Claim, ...] = (
         why={
             "cannot tell": "Without any noise, exposure is already 7.0 to 8.6 bits lower than in usual training: it is "
             "1.4 to 2.9 bits, where canaries of the same form that were left out have 0.7 to 2.5. The noise changes it "
-            "by −1.1 to +0.4 bits, and every interval includes 0."
+            "by −1.1 to +0.4 bits, and every interval includes 0. These are 46 steps from the base of abstracts. After "
+            "138 from the clinical base, 7.5 to 9.6 bits are left without noise, and 1.7 to 2.0 at ε = 8 (one seed, "
+            "computed afterwards)."
         },
     ),
     asked_again(
@@ -292,9 +295,11 @@ CLAIMS: tuple[Claim, ...] = (
         sizes=CLASSROOM + "; 1,400 texts a model",
         differs=f"Leaks are matched by value. The control has {CONTROL}. {KNOWN} P-c3. {SAME}",
         why={
-            "cannot tell": _NOTHING_TO_REMOVE.format("each of three seeds") + "With 12,000 notes, 1.8 to 2.5 % of the "
-            "texts of training without noise have a member's identifier, but 1.3 to 2.2 % have a held-out patient's, "
-            "at equal pools (the controls of ε = 8, 3 and 1; computed afterwards)."
+            "cannot tell": _NOTHING_TO_REMOVE.format("each of three seeds") + "With today's recipe, 138 steps from the "
+            "clinical base, 14.9 % (13.2 to 16.9) of the texts leak without noise and none at ε = 8; .2 % have a "
+            "held-out patient's identifier, at equal pools (one seed). With 12,000 notes, 1.8 to 2.5 % of the texts of "
+            "training without noise have a member's identifier, but 1.3 to 2.2 % have a held-out patient's (the "
+            "controls of ε = 8, 3 and 1; all of this was computed afterwards)."
         },
     ),
     asked_again(
