@@ -1,6 +1,7 @@
 """`python -m core`: everything the app can do, on the command line.
 
-Exit code 0; 2 for bad input (one line on standard error, nothing written); 1 for a failure. `--json` prints one JSON
+Exit code 0; 2 for bad input (one line on standard error, nothing written); 1 for a failure. With
+$PHILAB_TRACEBACK=1 an error also prints where in the program it happened. `--json` prints one JSON
 document. Commands import heavy modules only when they need them, so that help is shown at once.
 """
 

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, TextIO
 
 import typer
+from typer.exceptions import TyperException
 
+from core.common.errors import is_sentence
 from core.evaluation.report.json_export import plain
 
 BAD_INPUT, FAILURE = 2, 1
+TRACEBACK = "PHILAB_TRACEBACK"  # set it to 1 to see where in the program an error happened
 INTERRUPTED, READER_GONE = 130, 141  # as in shells: 128 plus the number of the signal
+# A command that has said all there is to say, a question without an answer, a wrong option, a reader that is gone.
+_LEFT_TO_MAIN = (typer.Exit, typer.Abort, TyperException, BrokenPipeError)
 _OPTION_OF = {"target_epsilon": "epsilon", "scrub_recall": "recall"}  # settings whose option has another name
 
 
@@ -42,19 +49,19 @@ class BadInput(ValueError):
 
 @contextmanager
 def errors_as_sentences() -> Iterator[None]:
-    """Exit with 2 for bad input and 1 for failures, each with one line on standard error and no traceback."""
+    """Exit with 2 for bad input and 1 for failures, each with one line on standard error.
+
+    No traceback is printed, unless $PHILAB_TRACEBACK is set.
+    """
     from pydantic import ValidationError
 
     try:
-        yield
-    except typer.Exit:  # a RuntimeError: the command has said what there was to say
+        with _traceback_if_asked():
+            yield
+    except _LEFT_TO_MAIN:
         raise
     except ValidationError as error:
         _leave(BAD_INPUT, _sentence(error))
-    except (ValueError, LookupError) as error:
-        _leave(BAD_INPUT, str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error))
-    except BrokenPipeError:
-        raise
     except OSError as error:
         from core.runs.integrity.disk import error_sentence
         from core.runs.store import DataFolderUnusable
@@ -63,8 +70,29 @@ def errors_as_sentences() -> Iterator[None]:
         _leave(BAD_INPUT if bad else FAILURE, error_sentence(error))
     except KeyboardInterrupt:
         _leave(INTERRUPTED, "Interrupted. Finished work is kept: run the same command again to resume.")
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:  # of a file that was given
+        _leave(BAD_INPUT, str(error))
     except Exception as error:
-        _leave(FAILURE, str(error) or type(error).__name__)
+        if is_sentence(error):
+            _leave(BAD_INPUT if isinstance(error, (ValueError, LookupError)) else FAILURE, str(error))
+        _leave(
+            FAILURE,
+            f"An unexpected error ({type(error).__name__}: {error}). Run the command again with {TRACEBACK}=1 to see "
+            "where it happened.",
+        )
+
+
+@contextmanager
+def _traceback_if_asked() -> Iterator[None]:
+    """Print the traceback of any error to standard error if $PHILAB_TRACEBACK says so."""
+    try:
+        yield
+    except _LEFT_TO_MAIN:
+        raise
+    except Exception:
+        if os.environ.get(TRACEBACK, "").strip() not in ("", "0"):
+            traceback.print_exc()
+        raise
 
 
 def _leave(code: int, message: str) -> None:

@@ -9,16 +9,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import typer
 from streamlit.testing.v1 import AppTest
 
 from core.__main__ import main
-from core.cli.output import FAILURE, errors_as_sentences
+from core.cli.output import BAD_INPUT, FAILURE, errors_as_sentences
 from core.cli.settings import corpus_spec
 from core.common.program import PROGRAM
 from core.runs.integrity.disk import error_sentence
+from core.runs.run import check_run_id
 from core.runs.store import DataFolderUnusable, Workspace, data_folder
+from core.runs.uploads.records import hours_kept
 from core.spec import CORPUS_PRESETS
 from pages.parts.session import resources
 
@@ -175,3 +178,24 @@ def test_a_command_that_has_said_what_failed_says_no_more(capsys):
     with pytest.raises(typer.Exit) as left, errors_as_sentences():
         raise typer.Exit(FAILURE)
     assert left.value.exit_code == FAILURE and capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("call", "code", "begins"),
+    [
+        (lambda: check_run_id("x"), BAD_INPUT, "“x” is not a run id."),
+        (hours_kept, BAD_INPUT, "PHILAB_UPLOAD_HOURS is “soon”"),
+        (lambda: pd.DataFrame()["split"], FAILURE, "An unexpected error (KeyError: 'split')."),
+        (lambda: pd.DataFrame({"a": [1], "b": [1, 2]}), FAILURE, "An unexpected error (ValueError: All arrays"),
+        (lambda: None + 1, FAILURE, "An unexpected error (TypeError: "),
+    ],
+)
+@pytest.mark.parametrize("asked", ["", "1"])
+def test_a_fault_is_not_called_bad_input_and_can_be_traced(capsys, monkeypatch, call, code, begins, asked):
+    monkeypatch.setenv("PHILAB_UPLOAD_HOURS", "soon")
+    monkeypatch.setenv("PHILAB_TRACEBACK", asked)
+    with pytest.raises(typer.Exit) as left, errors_as_sentences():
+        call()
+    said = capsys.readouterr().err
+    assert left.value.exit_code == code and said.splitlines()[-1].startswith(f"Error: {begins}")
+    assert ("Traceback" in said) == bool(asked) and (code == BAD_INPUT or "PHILAB_TRACEBACK=1" in said)
