@@ -52,10 +52,10 @@ def show(epsilon: float, models: Models) -> None:
     if said:
         st.markdown(said)
     st.caption(
-        "Below each figure: its 95\u00a0% interval, then its control with an interval, which is the same count on "
-        "patients that the model never saw (canaries never planted). The control of an AUC is that of the public "
-        "model. A blind guess has an AUC of 0.5 and 1.4 bits of exposure. Bits per character compare models with "
-        "different tokenizers; lower is more useful."
+        "Below each figure: its 95\u00a0% interval, then its control with an interval, which is the same share for "
+        "patients that the model never saw (texts: scaled to as many patients; canaries: those never planted). The "
+        "control of an AUC is that of the public model. A blind guess has an AUC of 0.5 and 1.4 bits of exposure. "
+        "Bits per character compare models with different tokenizers; lower is more useful."
         f"{canaries_sentence(metrics_of([one for run_ids in named.values() for one in run_ids]))}"
     )
     data_table(_table(figures, chosen), name="three-models")
