@@ -17,9 +17,10 @@ from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from core.runs.integrity.disk import error_sentence
 from core.runs.integrity.replacements import note_replacement
 from core.runs.integrity.whole import damage_noted
-from core.runs.run import Run, RunBroken
+from core.runs.run import Run, RunBroken, RunUnread
 
 CHECKED = 50  # runs whose files are looked at again in one listing
 MOST_PLACES = 16  # folders of runs that a process remembers: the data folder and the shipped runs; more in tests
@@ -45,6 +46,24 @@ def opened(place: Path, *, shipped: bool) -> dict[str, tuple[Path, Opened]]:
         if len(_listings) > MOST_PLACES:
             _listings.popitem(last=False)
     return listing.now()
+
+
+def one(folder: Path, *, shipped: bool) -> Run | None:
+    """The run in this folder; None if it is not there, or was removed at this moment.
+
+    Raises:
+        RunBroken: One of its files is missing or damaged.
+        RunUnread: The system does not let this process read it now.
+    """
+    try:
+        return Run.open(folder, shipped=shipped) if folder.is_dir() else None
+    except RunBroken:
+        if folder.is_dir():
+            raise
+    except OSError as error:
+        if not isinstance(error, FileNotFoundError) or folder.is_dir():
+            raise RunUnread(f"Run {folder.name} cannot be read at the moment. {error_sentence(error)}") from error
+    return None
 
 
 def forget(root: Path) -> None:

@@ -54,6 +54,10 @@ class RunBroken(ValueError):
     """A run's folder has a missing or damaged file. The message is a sentence that names both."""
 
 
+class RunUnread(RunBroken, OSError):
+    """The system could not read a run at this moment, whatever its files are (no permission, for example)."""
+
+
 def check_run_id(run_id: str) -> str:
     """Return `run_id` if it has the form of a run id (`gpt2-3f2a9c01d4e7`), so that no path passes.
 

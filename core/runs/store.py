@@ -241,25 +241,25 @@ class Workspace:
                     yield folder
 
     def run(self, run_id: str) -> Run:
-        """The run with that id. Raises RunNotFound or RunBroken, each with a sentence."""
+        """The run with that id. Raises RunNotFound, RunBroken or RunUnread, each with a sentence."""
         check_run_id(run_id)
         for root in (self.root, *self.shared):
-            folder = root / "runs" / run_id
-            try:
-                if folder.is_dir() and self.shows((run := Run.open(folder, shipped=root != self.root)).spec.corpus):
-                    return run
-            except (RunBroken, OSError):
-                if folder.is_dir():  # else it was just removed
-                    raise
+            run = listing.one(root / "runs" / run_id, shipped=root != self.root)
+            if run is not None and self.shows(run.spec.corpus):
+                return run
         raise RunNotFound(f"There is no run {run_id} in {self.root}. `python -m core runs` lists the runs there are.")
 
     def find(self, spec: RunSpec) -> Run | None:
-        """The complete run of this spec, if there is a usable one; an older version may have given it another name."""
+        """The complete run of this spec, if there is a usable one; an older version may have given it another name.
+
+        Raises RunUnread, so that a run that may be sound is not made again.
+        """
         for run_id in chain([spec.run_id], self._renamed(spec)):  # try today's name before reading every spec
             try:
                 return self.run(run_id)
-            except (RunNotFound, RunBroken):
-                continue
+            except (RunNotFound, RunBroken) as error:
+                if isinstance(error, OSError):  # RunUnread
+                    raise
         return None
 
     def control(self, spec: RunSpec) -> Run:

@@ -25,6 +25,7 @@ from core.runs.events import Status, read_events, read_status, write_status
 from core.runs.lock import in_use
 from core.runs.remote.sharing import publish
 from core.runs.remote.store import Store
+from core.runs.run import RunUnread
 from core.runs.store import Workspace
 from core.spec import ModelSpec, RunSpec
 from tests import few_claims
@@ -248,6 +249,23 @@ def test_a_run_that_cannot_be_fetched_is_a_sentence(
     monkeypatch.setenv("PHILAB_STORE", store.address)
     store.write(f"objects/{weights}", content)
     assert bring(work, spec) == "" and not work.folder.exists() and work.finished().state == "done"
+
+
+def test_a_fetched_run_that_cannot_be_read_at_the_moment_is_tried_again(
+    store: Store, tmp_path: Path, smoke_specs: dict[str, RunSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec, tried = smoke_specs["plain"], []
+    work = Work(Workspace(tmp_path / "app", shared=()), spec.run_id)
+    work.queue(spec)
+
+    def brought(*_: object) -> None:
+        tried.append(1)
+        if len(tried) == 1:
+            raise RunUnread("The run cannot be read at the moment. Too many open files.")
+
+    monkeypatch.setattr(mirror, "brought", brought)
+    monkeypatch.setattr(mirror, "PAUSE_SECONDS", 0.0)
+    assert bring(work, spec) == "" and len(tried) == 2
 
 
 def test_a_worker_that_sees_the_jobs_folder_uses_it(

@@ -13,10 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.__main__ import main
 from core.corpus.tables import Corpus
 from core.pipeline.training_run import execute
+from core.runs import run as run_files
 from core.runs.integrity.whole import note_damage
-from core.runs.run import Run, RunBroken, RunNotFound, _opened, check_run_id
+from core.runs.run import Run, RunBroken, RunNotFound, RunUnread, _opened, check_run_id
 from core.runs.store import DiskFull, Workspace, full_disk_as_sentence
 from core.runs.tables import SCHEMAS, TableMissing, read_table, write_table
 from core.spec import CORPUS_PRESETS, RunSpec
@@ -98,6 +100,33 @@ def test_a_damaged_table_and_privacy_file_name_run_and_file(copied: Workspace, s
     assert not run.has_model
     with pytest.raises(RunBroken, match="no weights"):
         run.model()
+
+
+def test_a_run_that_the_system_does_not_read_is_a_sentence_and_is_not_made_again(
+    copied: Workspace, smoke_specs: dict[str, RunSpec], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    spec = smoke_specs["plain"]
+    file = copied.root / "runs" / spec.run_id / "spec.json"
+    _opened.clear()
+
+    def refused(folder: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(file))
+
+    monkeypatch.setattr(run_files, "read_stored_spec", refused)  # whoever runs the tests may read everything
+    for use in (lambda: copied.run(spec.run_id), lambda: copied.find(spec), lambda: execute(spec, copied)):
+        with pytest.raises(RunUnread, match=rf"{spec.run_id} cannot be read at the moment.*spec\.json: permission"):
+            use()
+    with pytest.raises(RunBroken):
+        copied.run(spec.run_id)
+    with pytest.raises(OSError):  # noqa: PT011 — as before it had a name
+        copied.run(spec.run_id)
+    assert main(["prompt", spec.run_id, "Patient:", "--data", str(copied.root)]) == 1, (
+        "the run may be sound, and the id is right"
+    )
+    assert "permission denied" in capsys.readouterr().err
+    shutil.rmtree(file.parents[0])
+    with pytest.raises(RunNotFound):
+        copied.run(spec.run_id)
 
 
 @given(st.text())

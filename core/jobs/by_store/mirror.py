@@ -89,12 +89,12 @@ def bring(work: Work, spec: RunSpec) -> str:
                 return "PHILAB_STORE is no longer set here, so the finished run cannot be fetched."
             brought(store, spec, work.workspace)
             break
-        except (RunBroken, RunNotFound) as error:
-            return str(error)
-        except OSError as error:
+        except OSError as error:  # RunUnread too
             if not left:
                 return error_sentence(error)
             time.sleep(PAUSE_SECONDS)
+        except (RunBroken, RunNotFound) as error:
+            return str(error)
     if work.folder.exists():
         work.workspace.discard(work.folder)
     return ""
