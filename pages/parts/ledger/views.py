@@ -16,6 +16,7 @@ from core.runs.run import Run
 from core.spec import CorpusSpec, Unit
 from pages.parts.common import chart_style
 from pages.parts.common.data_table import data_table
+from pages.parts.common.phi_text import literal
 from pages.parts.common.query_params import KEEP
 from pages.parts.ledger import choosing_view, release_view
 from pages.parts.session import owner, resources
@@ -45,7 +46,7 @@ def released() -> list[CorpusSpec]:
     try:
         return [ledger.corpus for ledger in ledgers(workspace)]
     except LedgerBroken as error:
-        st.error(str(error), icon=":material/error:")
+        st.error(literal(str(error), 600), icon=":material/error:")
         return []
 
 
@@ -57,7 +58,7 @@ def show(corpus: CorpusSpec, runs: Sequence[Run]) -> None:
     try:
         releases = ledger.releases()
     except LedgerBroken as error:
-        st.error(f"{error} Until then no total can be computed.", icon=":material/error:")
+        st.error(f"{literal(str(error), 600)} Until then no total can be computed.", icon=":material/error:")
         return
     delta, budget = _limits()
     if releases:

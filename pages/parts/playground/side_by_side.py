@@ -212,7 +212,7 @@ def draw(prompt: str, answer: Answer, slot: DeltaGenerator) -> None:
     """A badge with the result, and the answer with its PHI marked."""
     with slot.container():
         if answer.error:
-            st.error(answer.error, icon=":material/error:")
+            st.error(phi_text.literal(answer.error, 600), icon=":material/error:")
         if answer.ranked:
             st.html(blanks.ranked_html(prompt, answer.ranked))
         if answer.stopped and not answer.texts:

@@ -141,7 +141,7 @@ def show(runs: Sequence[Run], knobs: DeltaGenerator) -> None:
     try:
         outline = _outline(root, ids, entries)
     except ValueError as error:  # a damaged ledger: a sentence
-        st.error(str(error), icon=":material/error:")
+        st.error(literal(str(error), 600), icon=":material/error:")
         return
     with knobs:
         about = _about(runs, outline)
@@ -166,7 +166,7 @@ def show(runs: Sequence[Run], knobs: DeltaGenerator) -> None:
     try:
         first = _first_page(root, key, decision, workspace, found)
     except ValueError as error:  # several cohorts, or a damaged audit: a sentence
-        st.error(str(error), icon=":material/error:")
+        st.error(literal(str(error), 600), icon=":material/error:")
         return
     subject = first.facts["subject"]
     sentences.markdown(unbroken(f"{picture.name_in_bold(subject['name'])} **{subject['sentence']}**"))

@@ -15,6 +15,7 @@ from core.runs.run import PRIVACY_FILE
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS
 from core.training.accounting.choosing import chosen_epsilon
+from pages.parts.common.phi_text import literal
 from pages.parts.ledger import views
 from pages.parts.ledger.release_view import ENTRY, TRAINED
 from pages.parts.pickers import run_picker
@@ -234,7 +235,8 @@ def test_a_released_cohort_without_a_run_is_shown(workspace, smoke_specs):
     assert not app.exception and totals(app) == before
     assert "There is no run of this cohort here." in said(app)
     next((workspace.root / "ledger").glob("*/0001.json")).write_text("{}")
-    assert any("is damaged" in error.value for error in opened().error)
+    (error,) = opened().error
+    assert "is damaged" in error.value and literal(str(workspace.root), 600) in error.value, "a path is no Markdown"
 
 
 def test_a_damaged_ledger_gives_no_total(workspace):
@@ -245,7 +247,9 @@ def test_a_damaged_ledger_gives_no_total(workspace):
     assert totals(app)["For one patient, all releases together"] == "ε = 0.4"
     (ledger.folder / "0001.json").write_text("{}")
     app = opened()
-    assert not app.metric and any("no total can be computed" in error.value for error in app.error)
+    *_, error = app.error  # the list of released cohorts says it first
+    assert not app.metric and error.value.endswith("Until then no total can be computed.")
+    assert literal(str(ledger.folder), 600) in error.value
 
 
 def test_the_total_of_the_private_releases_is_rounded_up(monkeypatch):
