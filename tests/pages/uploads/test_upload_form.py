@@ -203,7 +203,7 @@ def test_copies_are_told_before_training(cohort):
     twice = pd.concat([NOTES, NOTES.head(7).assign(patient_id="P0001")])[["text", "patient_id"]]
     app = checked(cohort(), twice)
     assert any("7 of them word for word" in warning.value for warning in app.warning)
-    few = [warning.value for warning in app.warning if "their intervals stay wide" in warning.value]
+    few = [warning.value for warning in app.warning if "its intervals stay wide" in warning.value]
     assert len(few) == 1 and few[0].startswith("With 22 members and 10 held-out patients"), "fewer than 20 held out"
 
 
