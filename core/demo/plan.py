@@ -39,7 +39,7 @@ MAIN: dict[ModelKind, tuple[float | None, ...]] = {"gpt2": (None, 8.0, 1.0), "di
 LEAKS = (30.0, 100.0, 1_000.0, 10_000.0)  # between the usual range and no privacy: where do leaks begin?
 BETWEEN = (3.0, 0.5)
 FURTHER: dict[ModelKind, tuple[str, ...]] = {"gpt2": ("3k", "12k"), "distilbert": ("3k",)}  # where LEAKS, BETWEEN are
-LARGEST: dict[ModelKind, tuple[float, ...]] = {"gpt2": (30.0, 1_000.0)}  # of LEAKS on the largest; no controls
+LARGEST: dict[ModelKind, tuple[float, ...]] = {"gpt2": (30.0, 1_000.0)}  # of LEAKS on the largest
 GRID_KIND: ModelKind = "distilbert"  # of the grid over noise, epochs and batch: its figure is the F1 of entities
 GRID = (  # σ, epochs, batch: one of them varies around the first, or the batch and σ in proportion to its root
     (1.0, 8, 256),
@@ -154,14 +154,19 @@ def _add(found: dict[str, list[RunSpec]], size: str, kind: ModelKind, seed: int,
     if not first:
         return
     made += _controls(trained)
-    if size == "48k" and kind in LARGEST:
-        found[f"{name}-leaks"] = [spec_of(size, kind, epsilon, seed) for epsilon in LARGEST[kind]]
-    if size not in FURTHER[kind]:
-        return
-    for ending, epsilons in {"-leaks": LEAKS, "-between": tuple(one for one in BETWEEN if one not in main)}.items():
+    for ending, epsilons in _further(size, kind).items():
         more = [spec_of(size, kind, epsilon, seed) for epsilon in epsilons]
         found.setdefault(name + ending, []).extend(more)
         found.setdefault(f"{name}-controls", []).extend(_controls(more))
+
+
+def _further(size: str, kind: ModelKind) -> dict[str, tuple[float, ...]]:
+    """What a hospital and a model have beyond MAIN, by the ending of the part's name."""
+    if size == "48k":
+        return {"-leaks": LARGEST[kind]} if kind in LARGEST else {}
+    if size not in FURTHER[kind]:
+        return {}
+    return {"-leaks": LEAKS, "-between": tuple(epsilon for epsilon in BETWEEN if epsilon not in MAIN[kind])}
 
 
 def _controls(specs: Sequence[RunSpec]) -> list[RunSpec]:
