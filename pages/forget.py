@@ -9,7 +9,7 @@ from pages.parts.access import viewer
 from pages.parts.common import chart_style, layout, shell
 from pages.parts.common.phi_text import literal
 from pages.parts.forget import charts, data, live, prompt, sentences, several, tables
-from pages.parts.forget.data import OUT
+from pages.parts.forget.data import OUT, SHOWN
 from pages.parts.pickers import linked_choice, run_picker
 from pages.parts.session import owner
 
@@ -23,11 +23,14 @@ shell.page(
 def pick_patient(run: Run) -> str | None:
     """The patient of the list, of the link, or typed; None, with a sentence, if nobody of that id was trained on."""
     known = data.patients(run)
-    asked = st.query_params.get(OUT) or st.query_params.get("patient", "")  # `patient` stands in older links
+    real = run.spec.corpus.imported is not None
+    linked = st.query_params.get(OUT) or st.query_params.get("patient", "")  # `patient` stands in older links
+    asked = st.session_state.get(SHOWN, "") if real else linked
     ids = list(dict.fromkeys([*known, *([asked] if asked else [])]))
 
     def share() -> None:
-        st.query_params[OUT] = st.session_state[key] or ""
+        if not real:  # addresses get into the logs of a proxy
+            st.query_params[OUT] = st.session_state[key] or ""
 
     key = f"forget-patient-{run.id}"
     adopted = linked_choice.adopt(OUT, key, ids)

@@ -20,6 +20,7 @@ from core.phi.fields import FIELD
 
 Place = tuple[int, int, str]  # start, end, field
 NOTES = 20
+MOST_LETTERS = 200  # of missed words
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,14 @@ class LabelledNote:
         return sorted([*right, *self.missed])
 
     def places_of(self, words: str, field: str) -> list[Place]:
-        """Every whole occurrence of `words` that is neither found nor labelled yet; white space and case may differ."""
+        """Every whole occurrence of `words` that is neither found nor labelled yet; white space and case may differ.
+
+        Raises:
+            ValueError: `words` has more than MOST_LETTERS characters. The search takes time in proportion to them and
+                to the note together, and nothing else runs in the process meanwhile.
+        """
+        if len(words) > MOST_LETTERS:
+            raise ValueError(f"missed words may have {MOST_LETTERS} characters at most, not {len(words):,}")
         parts = [re.escape(part) for part in words.split()]
         if not parts:
             return []

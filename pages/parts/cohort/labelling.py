@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import streamlit as st
 
 from core.corpus.tables import Corpus
-from core.evaluation.detection.own_labels import LabelledNote, Place, as_lines, on_labels, sampled
+from core.evaluation.detection.own_labels import MOST_LETTERS, LabelledNote, Place, as_lines, on_labels, sampled
 from core.evaluation.detection.phi_detection import ALL
 from core.evaluation.wording import interval_text, percent
 from core.phi.detector.engine import SHAPES
@@ -59,7 +59,9 @@ def _one_note(note: LabelledNote, number: int, labels: Labels, *, key: str) -> N
     st.html(fields_html(note.text, [{"start": start, "end": end, "field": kind} for start, end, kind in note.labels]))
     left, right = st.columns(2)
     with left, st.form(f"label-missed-{key}", clear_on_submit=True, border=False):
-        words = st.text_input("Missed words", key=f"label_words-{key}", help="Paste them as they are in the note.")
+        words = st.text_input(
+            "Missed words", key=f"label_words-{key}", max_chars=MOST_LETTERS, help="Paste them as they are in the note."
+        )
         kind = st.selectbox("Kind", FIELDS, format_func=_named, key=f"label_field-{key}")
         if st.form_submit_button("Add", icon=":material/add:"):
             _add(note, number, labels, words, kind)

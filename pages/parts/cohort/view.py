@@ -20,7 +20,7 @@ from pages.parts.access import viewer
 from pages.parts.common import chart_style
 from pages.parts.common.data_table import csv_button, data_table
 from pages.parts.common.phi_text import fields_html, fields_legend_html, literal, visible
-from pages.parts.common.query_params import KEEP
+from pages.parts.common.query_params import KEEP, kept_unless_real
 from pages.parts.session import owner
 
 NOTES_A_PAGE = 4
@@ -81,7 +81,7 @@ def read_notes(corpus: Corpus) -> None:
 
 
 def _note_filters(corpus: Corpus) -> dict:
-    keep = KEEP
+    keep, typed = KEEP, kept_unless_real(corpus.spec)
     with st.grid(5, min_column_width=180):
         present = [split for split in SPLITS if (corpus.notes["split"] == split).any()]
         splits = st.multiselect(
@@ -89,9 +89,9 @@ def _note_filters(corpus: Corpus) -> dict:
         )
         kinds = sorted(corpus.notes["note_type"].unique())
         note_types = st.multiselect("Type of note", kinds, key="note_type", placeholder="all", **keep)
-        patient = st.text_input("Patient", key="patient", placeholder="ID or name", **keep)
-        code = st.text_input("ICD code", key="code", placeholder="E11", **keep)
-        words = st.text_input("Words in the note", key="words", placeholder="chest pain", **keep)
+        patient = st.text_input("Patient", key="patient", placeholder="ID or name", **typed)
+        code = st.text_input("ICD code", key="code", placeholder="E11", **typed)
+        words = st.text_input("Words in the note", key="words", placeholder="chest pain", **typed)
     return {"splits": splits, "note_types": note_types, "patient": patient, "code": code, "words": words}
 
 

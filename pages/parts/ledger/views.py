@@ -15,7 +15,7 @@ from core.evaluation.wording import guaranteed_text
 from core.runs.run import Run
 from core.spec import CorpusSpec, Unit
 from pages.parts.common import chart_style
-from pages.parts.common.data_table import data_table
+from pages.parts.common.data_table import csv_button, data_table
 from pages.parts.common.phi_text import literal
 from pages.parts.common.query_params import KEEP
 from pages.parts.ledger import choosing_view, release_view
@@ -163,6 +163,7 @@ def _table(releases: Sequence) -> None:
     if not frame["chosen"].any():
         frame = frame.drop(columns="chosen")
     st.dataframe(frame, hide_index=True, width="stretch", alt="All releases")
+    csv_button(frame, name="releases")
 
 
 def _chart(entries: tuple[str, ...], delta: float, budget: float) -> None:

@@ -19,6 +19,7 @@ from core.runs.run import Run, RunBroken
 from pages.parts.common import layout, shell
 from pages.parts.common.data_table import csv_button
 from pages.parts.common.phi_text import fields_html, leaks_html, literal
+from pages.parts.common.query_params import kept_unless_real
 from pages.parts.forget import data as forget_data
 from pages.parts.patients import data
 from pages.parts.patients import heat as patient_heat
@@ -37,15 +38,15 @@ NOTES = 4  # notes per page
 
 
 def card(choice: Choice, runs: Sequence[Run]) -> None:
-    """The patient whose ID is in the text box and the link; nothing while it is empty."""
+    """The patient whose ID is in the text box and, of a generated cohort, the link; nothing while it is empty."""
     st.divider()
     asked = st.text_input(
         "Patient",
         key="patient",
-        bind="query-params",
         placeholder="click a row above, or type an ID or a full name",
         max_chars=60,
         width=400,
+        **kept_unless_real(choice.run.spec.corpus),
     ).strip()
     if not asked:
         return
@@ -76,11 +77,13 @@ def _card(choice: Choice, runs: Sequence[Run], asked: str) -> None:
     _leaks(choice, asked, found)
     _under_dp(choice, asked, runs)
     if found["split"] == "member" and forget_data.offered([choice.run]):
+        in_link = {} if choice.run.spec.corpus.imported else {forget_data.OUT: asked}
+        st.session_state[forget_data.SHOWN] = asked
         shell.link(
             "forget",
             "Take this patient out of the model",
             icon=":material/person_remove:",
-            query={"run": choice.run.id, forget_data.OUT: asked},
+            query={"run": choice.run.id, **in_link},
         )
     _notes(choice, asked)
 

@@ -33,6 +33,7 @@ from tests.browser.test_class import a_class, vote
 HOST = "leaks.example.org"
 ADDRESS = f"https://{HOST}"
 COOKIE = "philab_server"
+AS_SHIPPED = "as-shipped.txt"  # the log as docs/serving/nginx.conf has it
 NOTES = f"{ADDRESS}/cohort?cohort=my+notes"
 
 
@@ -101,6 +102,10 @@ def configured(folder: Path, apps: tuple[str, str], port: int, plain_port: int) 
         (f"/etc/ssl/{HOST}.pem", str(certificate)),
         (f"/etc/ssl/{HOST}.key", str(key)),
         ("server 127.0.0.1:8501;", " ".join(f"server {app};" for app in apps)),
+        (
+            "access_log          /var/log/nginx/access.log philab;",
+            f"access_log {folder}/access.txt servers; access_log {folder}/{AS_SHIPPED} philab;",
+        ),
     ):
         assert text.count(old) == 1, old
         text = text.replace(old, new)
@@ -188,6 +193,9 @@ def test_signing_in_and_uploading_through_the_proxy(site: Site, ward: Path, tmp_
 
     signed_in(there, NOTES, "Ada@example.org")
     expect(there.get_by_text(MINE).first).to_be_visible(timeout=WAIT)
+    assert answer.headers["referrer-policy"] == "same-origin"
+    log = (site.log.parent / AS_SHIPPED).read_text(encoding="utf-8")
+    assert " GET /cohort 200 " in log and "?" not in log, "neither what addresses name nor referrers are logged"
     moved = next(one["value"] for one in there.context.cookies(ADDRESS) if one["name"] == COOKIE)
     ada.context.add_cookies([{"name": COOKIE, "value": moved, "url": ADDRESS}])  # as if her server had ended
     ada.goto(NOTES)

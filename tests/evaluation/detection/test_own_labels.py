@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pandas as pd
+import pytest
 
 from core.evaluation.detection.own_labels import LabelledNote, as_lines, on_labels, sampled
 
@@ -53,3 +54,10 @@ def test_the_sample_is_of_the_cohorts_own_notes_and_leaves_out_health_details():
     assert all(int(note.text.split()[1]) < 30 and note.found == ((0, 2, "ssn"),) for note in drawn)
     assert drawn == sampled(notes, "a") != sampled(notes, "b")
     assert len(sampled(notes.head(7), "a")) == 7
+
+
+def test_more_missed_words_than_the_box_takes_are_not_searched():
+    note = LabelledNote("a " * 1_000, ())
+    assert len(note.places_of("a " * 99 + "a", "place")) == 10
+    with pytest.raises(ValueError, match="may have 200 characters at most, not 202"):
+        note.places_of("a " * 100 + "ab", "place")

@@ -11,6 +11,7 @@ from core.runs.store import Workspace
 from core.runs.uploads.records import uploads
 from pages.parts.uploads.files import LABELS_OF
 from tests.pages.uploads.test_upload_form import cohort, used  # noqa: F401
+from tests.pages.visit import visit
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("checks_here")]
 
@@ -68,3 +69,12 @@ def test_no_text_of_a_note_is_kept_in_the_session_and_deletion_forgets_the_label
     assert all(word not in kept for word in text.split() if len(word) > 8)
     app.button(key=f"delete-{upload.digest}").click().run()
     assert key not in app.session_state
+
+
+def test_what_is_typed_about_real_notes_does_not_get_into_the_address(cohort):  # noqa: F811
+    def in_link(app, key):
+        return app.text_input(key=key).proto.query_param_key  # the browser puts the value there
+
+    real, generated = used(cohort()), visit("cohort", cohort="tiny")
+    for key in ("patient", "code", "words"):
+        assert (in_link(real, key), in_link(generated, key)) == ("", key)
