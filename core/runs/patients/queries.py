@@ -53,15 +53,23 @@ def judges(run: Run, audit: StoredAudit, base: Run | None) -> dict[str, Scored]:
 
     The ratio is that of the full audit; without one it is computed from the quick audits of the run and of `base`, the
     public model's run. A run with a vocabulary from its notes has other tokens than the public model, so it has no
-    computed ratio.
+    computed ratio. Nor has a masked model that scored other notes than the public model: what is hidden depends on a
+    note's place among those scored.
     """
     loss = run.folder / "tables" / "scores.parquet"
     found = {LOSS: Scored(LOSS, loss)}
     if base is not None and base.id != run.id and run.spec.vocabulary is None:
-        found[RATIO] = Scored(RATIO, loss, public=base.folder / "tables" / "scores.parquet")
+        public = base.folder / "tables" / "scores.parquet"
+        if run.spec.model.kind == "gpt2" or _notes_in(loss) == _notes_in(public):
+            found[RATIO] = Scored(RATIO, loss, public=public)
     for name, path in audit.files("scores").items():
         found[name] = Scored(name, path, OWN_THRESHOLDS.get(name))
     return {name: found[name] for name in sorted(found, key=lambda name: (name != RATIO, name != LOSS))}
+
+
+def _notes_in(scores: Path) -> list[str]:
+    """The ids of the scored notes, in their order."""
+    return pd.read_parquet(scores, columns=["note_id"])["note_id"].tolist()
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -264,8 +265,9 @@ def test_a_ratio_is_the_loss_less_the_public_models(cohort, tables, tmp_path):
 
 
 def test_attacks_of_a_run_begin_with_the_ratio_to_the_public_model(tmp_path):
-    def run(name: str, vocabulary=None):
-        return SimpleNamespace(id=name, folder=tmp_path / name, spec=SimpleNamespace(vocabulary=vocabulary))
+    def run(name: str, vocabulary=None, kind="gpt2"):
+        spec = SimpleNamespace(vocabulary=vocabulary, model=SimpleNamespace(kind=kind))
+        return SimpleNamespace(id=name, folder=tmp_path / name, spec=spec)
 
     none = SimpleNamespace(files=lambda table: {})
     made = judges(run("r"), none, run("base"))
@@ -276,6 +278,15 @@ def test_attacks_of_a_run_begin_with_the_ratio_to_the_public_model(tmp_path):
     made = judges(run("r"), full, run("base"))
     assert list(made) == ["ratio base", "loss", "zlib", "attention"]
     assert made["ratio base"].public is None and made["attention"].threshold == 0.0
+
+    for name, notes in (("r", ["n1", "n2"]), ("base", ["n1", "n2"]), ("longer", ["n0", "n1", "n2"])):
+        file = tmp_path / name / "tables" / "scores.parquet"
+        file.parent.mkdir(parents=True)
+        pd.DataFrame({"note_id": notes}).to_parquet(file)
+    masked = partial(run, kind="distilbert")
+    assert list(judges(masked("r"), none, masked("base"))) == ["ratio base", "loss"]
+    assert list(judges(masked("r"), none, masked("longer"))) == ["loss"], "other tokens were hidden"
+    assert list(judges(run("r"), none, run("longer"))) == ["ratio base", "loss"]
 
 
 def test_a_fitted_attack_keeps_its_own_threshold(cohort, tables):
