@@ -33,7 +33,7 @@ from core.models.build import LanguageModel, load, load_folder
 from core.runs.run import Run
 from core.runs.store import Workspace
 from core.training.trainer import train
-from core.training.unlearning import Method, settings_of, unlearn
+from core.training.unlearning import Method, patient_loss, settings_of, unlearn
 
 RUN = "gpt2-804b3c7f558b"  # GPT-2 without privacy on the smallest hospital, shipped with its weights
 SEEDS = (0, 1, 2)
@@ -60,6 +60,11 @@ class Experiment:
         return self.corpus.training_notes(self.run.note_cap)
 
     @cached_property
+    def public(self) -> LanguageModel:
+        """The public model, as it was before any training."""
+        return load(self.run.spec.model)
+
+    @cached_property
     def judged(self) -> Judged:
         """The patients' notes and those of never-seen patients, with the public model's means."""
         own = self.training[self.training["patient_id"].isin(self.patients)].assign(forgotten=True)
@@ -67,7 +72,7 @@ class Experiment:
         chosen = sorted(heldout["patient_id"].unique())[:NEVER_SEEN]
         others = heldout[heldout["patient_id"].isin(chosen)].assign(forgotten=False)
         notes = pd.concat([own, others], ignore_index=True)[["note_id", "patient_id", "text", "forgotten"]]
-        return public_means(load(self.run.spec.model), notes, self.run.spec.audit)
+        return public_means(self.public, notes, self.run.spec.audit)
 
     def model(self, kind: str, seed: int) -> LanguageModel:
         """The model of everybody (`full`) or without the patients (`out`), trained on first use and kept."""
@@ -102,15 +107,14 @@ class Experiment:
                 lm = self.model("full", seed)
                 before = self._standing(lm) if before is None else before
                 own = self.training["patient_id"] == patient
-                of_patient = self.judged.notes["patient_id"] == patient
-                level = Judged(self.judged.notes.assign(forgotten=of_patient), self.judged.public)
-                strangers = before[~before["forgotten"]]
+                forget = self.training.loc[own, "text"].tolist()
+                settings = settings_of(method, self.run.spec.training.model_copy(update={"seed": seed}))
                 unlearn(
                     lm,
-                    self.training.loc[own, "text"].tolist(),
+                    forget,
                     self.training.loc[~own, "text"].tolist(),
-                    settings_of(method, self.run.spec.training.model_copy(update={"seed": seed})),
-                    stop_loss=never_seen_loss(level, strangers),
+                    settings,
+                    stop_loss=never_seen_loss(patient_loss(self.public, forget, settings.max_tokens), before),
                 )
                 yield _told(method, seed, patient, self._standing(lm))
 

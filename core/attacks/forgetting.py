@@ -59,12 +59,6 @@ class Judged:
     notes: pd.DataFrame
     public: np.ndarray
 
-    def of(self, patient: str) -> Judged:
-        """The same notes with this patient alone as the one to forget: other patients' training notes are left out."""
-        ours = (self.notes["patient_id"] == patient).to_numpy()
-        kept = ours | ~self.notes["forgotten"].to_numpy()
-        return Judged(self.notes[kept].reset_index(drop=True), self.public[kept])
-
 
 @dataclass(frozen=True)
 class Sides:
@@ -155,15 +149,20 @@ def standing(lm: LanguageModel, judged: Judged, audit: AuditSpec, report: Report
     return rows[list(NOTE_COLUMNS)].astype(NOTE_COLUMNS)
 
 
-def never_seen_loss(judged: Judged, before: pd.DataFrame) -> float:
+def never_seen_loss(public: float, before: pd.DataFrame) -> float:
     """The loss in nats a token that the patient's notes would have, had the model never read them: where ascent stops.
 
-    It is the public model's mean loss on them, less what training gains on held-out notes: the patients' mean, from
-    `before`, the `standing` of the trained model. It needs no retrained model, so it can be computed before unlearning.
-    Both have the texts that unlearning reads: after the run's defence, if it has one (`sides`).
+    It needs no retrained model, so it can be computed before unlearning. Both arguments have the texts that unlearning
+    reads: after the run's defence, if it has one (`sides`).
+
+    Args:
+        public: The public model's loss on the patient's notes (`core.training.unlearning.patient_loss`), with which
+            unlearning compares: under the same masks.
+        before: The `standing` of the trained model. What training gains on held-out notes, the patients' mean, is
+            subtracted.
     """
     gains = before[~before["forgotten"]].groupby("patient_id")["gain"].mean()
-    return float(-judged.public[judged.notes["forgotten"]].mean() - gains.mean())
+    return float(public - gains.mean())
 
 
 def writing(lm: LanguageModel, audit: AuditSpec, samples: int, report: Report = no_report) -> pd.DataFrame:

@@ -83,15 +83,13 @@ def unlearning(target: Target, report: Report) -> Tables:
     frames = [_of(trained, patient, ORIGINAL) for patient in drawn]
     rows: list[tuple] = []
     if not target.spec.privacy.private:
-        level, before = judged, trained
+        before = trained
         if read is not originals:
-            level = _judged(target, read, chosen, report)
-            before = standing(target.lm, level, target.spec.audit, report)
+            before = standing(target.lm, _judged(target, read, chosen, report), target.spec.audit, report)
         jobs = [(patient, method) for patient in drawn for method in METHODS]
         for done, (patient, method) in enumerate(jobs):
             report(done, len(jobs))
-            stop = never_seen_loss(level.of(patient), before)
-            row, frame = _taken_out(target, judged, patient, method, stop, partial(report, done, len(jobs)))
+            row, frame = _taken_out(target, judged, patient, method, before, partial(report, done, len(jobs)))
             rows.append(row)
             frames.append(frame)
         report(len(jobs), len(jobs))
@@ -114,19 +112,23 @@ def _judged(target: Target, notes_of: Sides, drawn: list[str], report: Report) -
 
 
 def _taken_out(
-    target: Target, judged: Judged, patient: str, method: Method, stop_loss: float, tick: Callable[[], None]
+    target: Target, judged: Judged, patient: str, method: Method, before: pd.DataFrame, tick: Callable[[], None]
 ) -> tuple[tuple, pd.DataFrame]:
-    """One patient by one method: a row of STEPS_COLUMNS, and the rows of STANDING_COLUMNS afterwards."""
-    from core.training.unlearning import settings_of, unlearn
+    """One patient by one method: a row of STEPS_COLUMNS, and the rows of STANDING_COLUMNS afterwards.
+
+    `before` is the standing of the trained model on the texts that it read, which gives the loss to stop at.
+    """
+    from core.training.unlearning import patient_loss, settings_of, unlearn
 
     lm, notes = deepcopy(target.lm), target.trained_notes
-    own = notes["patient_id"] == patient
+    own, settings = notes["patient_id"] == patient, settings_of(method, target.spec.training)
+    forget = notes.loc[own, "text"].tolist()
     done = unlearn(
         lm,
-        notes.loc[own, "text"].tolist(),
+        forget,
         notes.loc[~own, "text"].tolist(),
-        settings_of(method, target.spec.training),
-        stop_loss=stop_loss,
+        settings,
+        stop_loss=never_seen_loss(patient_loss(target.base, forget, settings.max_tokens), before),
         on_step=lambda step: tick(),
     )
     after = standing(lm, judged, target.spec.audit, lambda part, whole: tick())
@@ -155,5 +157,6 @@ register(
         tables=(STANDING, STEPS),
         run=unlearning,
         version=2,
+        version_masked=3,
     )
 )

@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -127,6 +128,7 @@ def unlearn(
     if settings.method != "ascent" and not retain:
         raise ValueError(f"{settings.method} trains on the other patients' notes, and there are none")
     longest = min(settings.max_tokens, lm.context)
+    heard = partial(patient_loss, lm, forget, settings.max_tokens)
     lm.model.eval()  # no dropout, as in training
     batches = {
         Part.FORGET: _batches(lm, forget, longest, len(forget), settings.seed, Part.FORGET),
@@ -135,14 +137,14 @@ def unlearn(
     parameters = [one for one in lm.model.parameters() if one.requires_grad]
     optimizer = torch.optim.AdamW(parameters, lr=settings.learning_rate, weight_decay=0.0)
     history: list[UnlearningStep] = []
-    loss, stopped = _loss(lm, forget, longest), False
+    loss, stopped = heard(), False
     while len(history) < settings.steps and (settings.method == "fine-tuning" or loss < stop_loss):
         if should_stop is not None and should_stop():
             stopped = True
             break
         retained = _step(lm, optimizer, batches, settings.method)
         history.append(UnlearningStep(len(history) + 1, loss, retained))
-        loss = _loss(lm, forget, longest)
+        loss = heard()
         if not math.isfinite(loss):
             raise ValueError(
                 f"unlearning diverged at step {len(history)}: the loss is no longer a number. Lower the learning rate "
@@ -155,8 +157,13 @@ def unlearn(
     return Unlearned(tuple(history), loss, stop_loss, loss >= stop_loss, stopped)
 
 
-def _loss(lm: LanguageModel, texts: Sequence[str], longest: int) -> float:
-    """Mean over texts of their mean loss in nats a token; texts that a masked model cannot score are left out."""
+def patient_loss(lm: LanguageModel, texts: Sequence[str], max_tokens: int) -> float:
+    """Mean over texts of their mean loss in nats a token; texts that a masked model cannot score are left out.
+
+    Every masked model gets the same masks. Other masks would shift the stop of a patient at random: between two draws
+    the public model's loss on one patient's notes differs by half as much as patients who were never seen do.
+    """
+    longest = min(max_tokens, lm.context)
     return float(np.nanmean(note_losses(lm, texts, mask_draws=MASK_DRAWS, max_tokens=longest)))
 
 

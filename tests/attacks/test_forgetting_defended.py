@@ -26,6 +26,7 @@ from core.pipeline.training_run import execute
 from core.runs.store import Workspace
 from core.spec import AuditSpec, CorpusSpec, DefenceSpec, ModelSpec, PrivacySpec, RunSpec, TrainingSpec
 from core.training.trainer import train
+from core.training.unlearning import patient_loss
 from tests.tiny_models import tiny
 from tests.training.tiny import notes
 
@@ -115,7 +116,8 @@ def test_the_battery_stops_where_scrubbed_notes_of_strangers_are():
     made = unlearning(target, lambda done, total: None)
     for patient, rows in made[STEPS].groupby("drawn"):
         level = public_means(public(), judged_notes(read.training, read.heldout, patient, 0), AUDIT)
-        expected = never_seen_loss(level, standing(lm, level, AUDIT))
+        own = read.training.loc[read.training["patient_id"] == patient, "text"].tolist()
+        expected = never_seen_loss(patient_loss(public(), own, TRAINING.max_tokens), standing(lm, level, AUDIT))
         assert rows["stop_loss"].tolist() == pytest.approx([expected] * len(rows), abs=1e-4)
         trained = made[STANDING].query("drawn == @patient and arm == 'original'")
         assert places(trained)["percentile"].iloc[0] == pytest.approx(place(lm, plain.training, plain.heldout, patient))
@@ -149,7 +151,8 @@ def test_a_scrubbed_run_is_judged_by_original_notes_and_unlearns_scrubbed_ones(
     assert told["forget"] == own(read) != own(plain)
     base, lm = workspace.control(run.spec).model(), run.model()
     level = public_means(base, judged_notes(read.training, read.heldout, patient, run.spec.audit.seed), run.spec.audit)
-    assert told["stop"] == pytest.approx(never_seen_loss(level, standing(lm, level, run.spec.audit)), abs=1e-4)
+    heard = patient_loss(base, own(read), run.spec.training.max_tokens)
+    assert told["stop"] == pytest.approx(never_seen_loss(heard, standing(lm, level, run.spec.audit)), abs=1e-4)
     stored = workspace.audit(run.id).forgetting(patient).table_of("original", "standing")
     judged = judged_notes(plain.training, plain.heldout, patient, run.spec.audit.seed)
     expected = standing(lm, public_means(base, judged, run.spec.audit), run.spec.audit)

@@ -24,7 +24,7 @@ from core.pipeline.full_audit import audit
 from core.runs.store import Workspace
 from core.spec import AuditSpec, CorpusSpec, ModelSpec, PrivacySpec, RunSpec, TrainingSpec
 from core.training.trainer import train
-from core.training.unlearning import settings_of, unlearn
+from core.training.unlearning import patient_loss, settings_of, unlearn
 from tests.tiny_models import tiny
 from tests.training.tiny import notes
 
@@ -102,8 +102,10 @@ def test_it_is_the_page_s_own_measure_on_a_fresh_copy_each_time(kind):
         public(kind), judged_notes(training, made.corpus.notes_of("heldout"), patient, 0), made.spec.audit
     )
     before, lm = standing(trained(kind), judged, made.spec.audit), deepcopy(trained(kind))
-    texts = (training.loc[(own == patient) == wanted, "text"].tolist() for wanted in (True, False))
-    unlearn(lm, *texts, settings_of("ascent", TRAINING), stop_loss=never_seen_loss(judged, before))
+    texts = [training.loc[(own == patient) == wanted, "text"].tolist() for wanted in (True, False)]
+    settings = settings_of("ascent", TRAINING)
+    stop = never_seen_loss(patient_loss(public(kind), texts[0], settings.max_tokens), before)
+    unlearn(lm, *texts, settings, stop_loss=stop)
     after = standing(lm, judged, made.spec.audit)
     here = table[STANDING][(table[STANDING]["drawn"] == patient) & (table[STANDING]["arm"] == "ascent")]
     if kind == "gpt2":  # masks of a masked model depend on a note's place among those that are read
@@ -149,3 +151,13 @@ def test_an_audit_stores_it_with_its_figures(smoke_workspace, smoke_specs, tmp_p
         stored = audit(workspace.run(smoke_specs[name].run_id), workspace, attacks=[NAME])
         assert stored.outcomes()[NAME].state == "done", stored.outcomes()[NAME].message
         assert set(stored.table("unlearned")["arm"]) == arms
+
+
+def test_a_masked_models_stop_compares_losses_under_the_same_masks():
+    """A model that read nothing is at the level of never-seen notes: with a gain of 0, no step is taken."""
+    lm, texts = deepcopy(public("distilbert")), every()["text"].tolist()[:3]
+    settings = settings_of("ascent", TRAINING)
+    nothing_gained = pd.DataFrame({"patient_id": ["a", "b"], "forgotten": False, "gain": 0.0})
+    stop = never_seen_loss(patient_loss(public("distilbert"), texts, settings.max_tokens), nothing_gained)
+    done = unlearn(lm, texts, ["another note"], settings, stop_loss=stop)
+    assert (done.history, done.final_loss, done.reached) == ((), stop, True)

@@ -159,8 +159,9 @@ def _min_k_plus_plus(target: Target, report: Report) -> Tables:
 def _neighbourhood(target: Target, report: Report) -> Tables:
     """Mean loss of the neighbours − loss of the note (Mattern et al. 2023, eq. 3, sign reversed).
 
-    A masked model scores a note and its neighbours under the same masks. Different masks would change the loss more
-    than a replaced word does.
+    A masked model scores a note and its neighbours under the same draws, one for each place of a token. Different draws
+    would change the loss more than a replaced word does. They hide the same tokens up to the first word that is
+    replaced by one with another number of pieces, and other ones after it: four of five neighbours have such a word.
     """
     notes = evaluation_notes(target, NEIGHBOUR_NOTES)
     public = target.spec.model
