@@ -149,7 +149,10 @@ def test_a_leak_is_called_one_only_where_it_exceeds_its_control() -> None:
     assert "may be chance" in chance_sentence(Found(count(8, 17), count(0, 7), 1_400))
     assert chance_sentence(Found(count(0, 17), count(0, 7), 1_400)).endswith("0\u00a0% to 35\u00a0%).")
     below = chance_sentence(Found(count(1, 1_000), count(5, 100), 2_800))
-    assert below.endswith("a smaller share than by chance: no sign of memorising.") and "overlap" not in below
+    assert (
+        below.endswith("a smaller share of training patients than by chance: no sign of memorising.")
+        and "overlap" not in below
+    )
     assert "no control" in chance_sentence(Found(count(3, 17), None, 1_400))
 
 

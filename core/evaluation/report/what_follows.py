@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from core.attacks.membership.decision import LIRA
+from core.attacks.membership.decision import LIRA, in_words
 from core.common.formatting import proved_text
 from core.evaluation import registry
 from core.evaluation.report.commands import audit_command, prove_command, shadows_command
@@ -37,23 +37,37 @@ def accepted_limits(run: Run, audit: StoredAudit | None, decision: Decision) -> 
     return against_limits(risks_of(run, audit, decision.limits), decision.limits)
 
 
-def limit_lines(accepted: pd.DataFrame) -> list[str]:
-    """The rows of `accepted_limits` in words: `membership AUC at most 0.75: not met (up to 0.781)`."""
+def limit_lines(accepted: pd.DataFrame, attacked: Callable[[Mapping[str, Any]], str] = attack_text) -> list[str]:
+    """The rows of `accepted_limits` in words: `membership AUC at most 0.75: not met (up to 0.781)`.
+
+    `attacked` says which attack was behind a row.
+    """
     lines = []
     for row in accepted.to_dict("records"):
         name, measured = str(row["measure"]), row["met"] != NOT_MEASURED
         limited = f"{registry.measure_name(name)} at most {exact_limit(name, row['limit'])}"
         end = "no interval" if math.isnan(row["high"]) else f"up to {_compared(name, row['high'], row['limit'])}"
-        end += f"; {attack_text(row)}" if row.get("attacks") else ""
+        end += f"; {attacked(row)}" if row.get("attacks") else ""
         lines.append(f"{limited}: {row['met']}{f' ({end})' if measured else ''}")
     return lines
 
 
 def first_limits(accepted: Sequence[Mapping[Hashable, Any]]) -> list[str]:
-    """The limits that the first page has with their figures: up to ON_PAGE of them, those not met before."""
+    """The limits that the first page has with their figures: up to ON_PAGE of them, those not met before.
+
+    Attacks that could not be bounded are counted; the annex names them.
+    """
     order = {met: place for place, met in enumerate((NOT_MET, NOT_MEASURED, MET))}
     rows = sorted(accepted, key=lambda row: order[row["met"]])[:ON_PAGE]
-    return limit_lines(pd.DataFrame(rows)) if rows else []
+    return limit_lines(pd.DataFrame(rows), _in_short) if rows else []
+
+
+def _in_short(row: Mapping[str, Any]) -> str:
+    """`attack_text`, short enough that the first page stays one: `strongest of 11, 2 not bounded: …`."""
+    unbounded = str(row.get("few", "")).count(" patients)")
+    if row["attacks"] <= 1 or not unbounded:
+        return attack_text(row)
+    return f"strongest of {row['attacks']}, {unbounded} not bounded: {in_words(row['attack'])}"
 
 
 def limits_sentence(accepted: Sequence[Mapping[Hashable, Any]], *, recommended: bool = False) -> str:

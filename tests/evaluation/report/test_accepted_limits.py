@@ -72,6 +72,16 @@ def test_a_limit_is_met_by_the_worse_end_alone():
     assert list(against_limits({}, {}).columns) == ACCEPTED_COLUMNS
 
 
+def test_the_first_page_counts_the_attacks_that_could_not_be_bounded_and_the_annex_names_them():
+    few = "gradient norms (1,168 patients), neighbourhood (33 patients)"
+    ends = {"value": 0.52, "low": 0.48, "high": 0.57}
+    one = {"auc_strongest": {**ends, "attack": "rmia", "attacks": 10, "few": few}}
+    rows = against_limits(one, {"auc_strongest": 0.6})
+    (line,), (short,) = limit_lines(rows), first_limits(rows.to_dict("records"))
+    assert line.endswith(f"; not bounded: {few})") and "; strongest of 10, 2 not bounded: the likelihood" in short
+    assert "; strongest of 10 membership attacks: the" in first_limits(rows.assign(few="").to_dict("records"))[0]
+
+
 def test_the_risks_of_a_run_are_those_of_the_recommendation(workspace, run, smoke_specs):
     rows = measures([run], workspace.find(smoke_specs["base"]), {run.id: workspace.audit(run.id)}).set_index("metric")
     found = risks_of(run, workspace.audit(run.id))
