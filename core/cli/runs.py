@@ -232,7 +232,7 @@ def step(
         say(f"{found.id}: reading the gradients of up to {most} {spec.privacy.unit}s")
         gradients = first_step(load(spec.model), notes, spec.training, spec.privacy, most=most)
         out.parent.mkdir(parents=True, exist_ok=True)
-        gradients.save(out)
+        gradients.save(out, private=spec.corpus.imported is not None)
         norm = spec.training.clip_norm or spec.privacy.max_grad_norm
         cut = int((gradients.norms > norm).sum())
         answer(

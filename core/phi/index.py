@@ -135,7 +135,7 @@ def _check(patients: pd.DataFrame) -> None:
 def _collect(patients: pd.DataFrame, apart: bool) -> tuple[list[Value], dict[str, tuple[tuple[int, int], ...]]]:
     """Values with their holders, and for every pattern the (value number, comma_before) pairs it can match."""
     values: list[Value] = []
-    patterns: dict[str, tuple[tuple[int, int], ...]] = {}
+    patterns: dict[str, list[tuple[int, int]]] = {}
     for field in SEARCHED:
         if field not in patients.columns:
             continue
@@ -160,5 +160,5 @@ def _collect(patients: pd.DataFrame, apart: bool) -> tuple[list[Value], dict[str
             number = len(values)
             values.append(Value(field, stored, fold(stored)[0], tuple(holders[identity])))
             for form in found:
-                patterns[form.pattern] = (*patterns.get(form.pattern, ()), (number, form.comma_before))
-    return values, patterns
+                patterns.setdefault(form.pattern, []).append((number, form.comma_before))
+    return values, {pattern: tuple(those) for pattern, those in patterns.items()}

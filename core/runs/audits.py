@@ -152,7 +152,7 @@ class StoredAudit:
             return {row["attack"]: Outcome(**{**row, "tables": tuple(row["tables"])}) for row in rows}
         except (FileNotFoundError, NotADirectoryError):
             return {}
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise AuditBroken(
                 f"The audit of run {self.run_id}: its file {folder / ATTACKS_FILE} is damaged. {REMEDY}"
             ) from None

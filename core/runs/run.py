@@ -235,7 +235,7 @@ class Run:
         try:
             stored = json.loads((self.folder / PRIVACY_FILE).read_text(encoding="utf-8"))
             return "secret" if stored.get("noise_source") == "secret" else "public seed"
-        except (OSError, ValueError, AttributeError):
+        except (OSError, ValueError, AttributeError, RecursionError):
             raise RunBroken(
                 f"Run {self.id}: its file {PRIVACY_FILE} is missing or damaged, so its ε cannot be computed. {REMEDY}"
             ) from None
@@ -343,7 +343,7 @@ def training_among(roots: Iterable[Path], run_id: str) -> str | None:
     folder = next((one for root in roots if (one := root / "runs" / run_id).is_dir()), None)
     try:
         stored = None if folder is None else json.loads((folder / PRIVACY_FILE).read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     found = stored.get("training") if isinstance(stored, dict) else None
     return found if isinstance(found, str) else None
@@ -362,7 +362,7 @@ def read_vocabulary(folder: Path) -> tuple[str, ...]:
             raise ValueError
     except FileNotFoundError:
         raise RunBroken(f"Run {folder.name} has no file {VOCABULARY_FILE}. {REMEDY}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise RunBroken(f"Run {folder.name}: its file {VOCABULARY_FILE} is damaged. {REMEDY}") from None
     return tuple(entries)
 

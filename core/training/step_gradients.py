@@ -74,11 +74,11 @@ class StepGradients:
             clipped=int((chosen & (self.norms > norm)).sum()),
         )
 
-    def save(self, file: Path) -> None:
-        """Write to a safetensors file."""
+    def save(self, file: Path, *, private: bool) -> None:
+        """Write to a safetensors file, which only its owner may read if it is `private` (of imported notes)."""
         names = {"notes": "\n".join(self.notes), "patients": "\n".join(self.patients)}
         numbers = {"parameters": str(self.parameters), "expected": str(self.expected), "sampled": str(self.sampled)}
-        with replaced(file) as unfinished:
+        with replaced(file, private=private) as unfinished:
             unfinished.write_bytes(save({"gram": self.gram.astype(np.float32)}, metadata={**names, **numbers}))
 
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -94,7 +95,7 @@ def test_places_are_the_two_principal_components(matrix):
 
 def test_it_is_stored_and_read_again(tmp_path: Path):
     before = gradients(np.random.default_rng(0).normal(size=(5, 8)))
-    before.save(tmp_path / "step.safetensors")
+    before.save(tmp_path / "step.safetensors", private=False)
     after = StepGradients.load(tmp_path / "step.safetensors")
     assert (after.notes, after.patients, len(after)) == (before.notes, before.patients, 5)
     assert (after.parameters, after.expected, after.sampled) == (8, 4.0, 5)
@@ -138,3 +139,11 @@ def test_a_model_whose_gradients_do_not_fit_is_refused(monkeypatch):
     monkeypatch.setattr("core.training.inside_step.MOST_BYTES", 1_000)
     with pytest.raises(ValueError, match="do not fit into memory"):
         first_step(language_model("gpt2"), COHORT, spec(), PrivacySpec())
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_inner_products_of_real_notes_are_for_their_owner_alone(tmp_path, private):
+    found = StepGradients(("n1", "n2"), ("p1", "p2"), np.eye(2), 10, 2.0, 2)
+    found.save(tmp_path / "step", private=private)
+    assert (stat.S_IMODE((tmp_path / "step").stat().st_mode) == 0o600) is private
+    assert StepGradients.load(tmp_path / "step").patients == ("p1", "p2")

@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from core.common.files import replace_text
 from core.spec import CorpusSpec
@@ -25,6 +25,15 @@ class Checksums(BaseModel):
     corpus: str
     imported: bool
     sha256: dict[str, str]
+
+    @field_validator("sha256")
+    @classmethod
+    def _inside_the_folder(cls, sums: dict[str, str]) -> dict[str, str]:
+        for name in sums:
+            path = PurePosixPath(name)
+            if path.is_absolute() or ".." in path.parts:
+                raise ValueError(f"the file {name} is outside the folder")
+        return sums
 
     @classmethod
     def read(cls, folder: Path) -> Checksums | None:
@@ -44,7 +53,9 @@ class Checksums(BaseModel):
         for name, expected in self.sha256.items():
             path = folder / name
             try:
-                if sha256(path) != expected:
+                if path.exists() and not path.is_file():  # a pipe or a device may never end
+                    found[name] = "is not a regular file"
+                elif sha256(path) != expected:
                     found[name] = "is not what was written: its checksum differs"
             except FileNotFoundError:
                 found[name] = "is missing"

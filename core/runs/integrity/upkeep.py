@@ -75,5 +75,5 @@ def _synthetic(folder: Path) -> bool:
     try:
         spec = json.loads((folder / "spec.json").read_text(encoding="utf-8"))
         return spec.get("corpus", spec).get("imported") is None
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return False

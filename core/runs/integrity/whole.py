@@ -144,7 +144,7 @@ def _table(path: Path, columns: tuple[str, ...], most_bytes: int | None) -> str 
 def _json(path: Path, keys: tuple[str, ...]) -> str | None:
     try:
         content = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         return f"is damaged ({_first_line(error)})"
     if keys and not (isinstance(content, dict) and set(keys) <= content.keys()):
         return "is damaged (settings are missing)"
@@ -161,7 +161,7 @@ def _weights(path: Path) -> str | None:
             header = json.loads(file.read(length))
         ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
         whole = size == 8 + length + max(ends, default=0)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         whole = False
     return None if whole else "is damaged"
 

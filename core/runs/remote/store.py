@@ -99,7 +99,7 @@ class Store:
                 not PurePosixPath(file).is_absolute() and ".." not in PurePosixPath(file).parts for file in files
             )
             hashes = all(len(told["sha256"]) == 64 and int(told["sha256"], 16) >= 0 for told in files.values())
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             inside = hashes = False
         if not (inside and hashes):
             raise StoreUnusable(f"{self._damaged(f'{kind}/{name}')} its list of files cannot be read.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -171,12 +172,14 @@ def shared_html(text: str, start: int, end: int) -> str:
 
 def _marked(text: str, marks: list[tuple[int, int, str, str]], key: str | None = None) -> str:
     """Wrap each (start, end, style, tag). Of two that overlap the longer one is kept, so the HTML nests properly."""
-    chosen: list[tuple[int, int, str, str]] = []
+    chosen: list[tuple[int, int, str, str]] = []  # in the order of the text
     for mark in sorted(marks, key=lambda m: (m[0] - m[1], m[0])):
-        if mark[0] < mark[1] and all(mark[1] <= other[0] or mark[0] >= other[1] for other in chosen):
-            chosen.append(mark)
+        place = bisect_left(chosen, mark[:1])
+        free_before = place == 0 or chosen[place - 1][1] <= mark[0]
+        if mark[0] < mark[1] and free_before and (place == len(chosen) or chosen[place][0] >= mark[1]):
+            chosen.insert(place, mark)
     pieces, at = [], 0
-    for start, end, style, tag in sorted(chosen):
+    for start, end, style, tag in chosen:
         pieces.append(_escape(text[at:start]))
         click = "" if key is None else f' role="button" tabindex="0" data-why="{html.escape(key)}-{start}"'
         pieces.append(f'<mark class="phi {style}"{click}>{_escape(text[start:end])}<b>{html.escape(tag)}</b></mark>')

@@ -13,6 +13,7 @@ from core.__main__ import main
 from core.pipeline.full_audit import audit
 from core.pipeline.repair import repair
 from core.runs.audits import Outcome
+from core.runs.integrity.checksums import FILE, Checksums
 from core.runs.integrity.verify import damages
 from core.runs.store import Workspace
 from core.runs.uploads.deletion import delete, delete_orphans
@@ -201,3 +202,27 @@ def test_a_private_run_goes_with_its_notes_also_when_its_spec_is_damaged_or_it_w
         os.utime(folder, (long_ago, long_ago))
     assert delete_orphans(workspace) == [lost] and not lost.exists() and len(workspace.runs()) == 3
     assert of_a_command.exists(), "without a mark it may be of notes that a command brought"
+
+
+@pytest.mark.parametrize("file", ["model/config.json", "privacy.json", "model/model.safetensors"])
+def test_json_that_is_nested_too_deeply_is_a_damaged_file(workspace: Workspace, dp: Path, file: str) -> None:
+    text = b"[" * 100_000
+    header = len(text).to_bytes(8, "little") if file.endswith(".safetensors") else b""
+    (dp / file).write_bytes(header + text)
+    assert dp.name in {one.name for one in damages(workspace)}
+    assert len(workspace.runs()) <= 4, "and no page fails for it"
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../other/spec.json", "tables/../../x"])
+def test_checksums_name_no_file_outside_their_folder(tmp_path: Path, name: str) -> None:
+    given = Checksums(corpus="0" * 64, imported=False, sha256={"spec.json": "0" * 64})
+    (tmp_path / FILE).write_text(given.model_dump_json().replace("spec.json", name), encoding="utf-8")
+    assert Checksums.read(tmp_path) is None
+    given.write(tmp_path)
+    assert Checksums.read(tmp_path) == given
+
+
+def test_a_pipe_in_place_of_a_file_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "spec.json")
+    given = Checksums(corpus="0" * 64, imported=False, sha256={"spec.json": "0" * 64})
+    assert given.damaged(tmp_path) == {"spec.json": "is not a regular file"}
