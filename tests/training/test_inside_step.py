@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -144,6 +145,11 @@ def test_a_model_whose_gradients_do_not_fit_is_refused(monkeypatch):
 @pytest.mark.parametrize("private", [True, False])
 def test_inner_products_of_real_notes_are_for_their_owner_alone(tmp_path, private):
     found = StepGradients(("n1", "n2"), ("p1", "p2"), np.eye(2), 10, 2.0, 2)
-    found.save(tmp_path / "step", private=private)
+    tmp_path.chmod(0o755)
+    before = os.umask(0o022)
+    try:
+        found.save(tmp_path / "step", private=private)
+    finally:
+        os.umask(before)
     assert (stat.S_IMODE((tmp_path / "step").stat().st_mode) == 0o600) is private
     assert StepGradients.load(tmp_path / "step").patients == ("p1", "p2")

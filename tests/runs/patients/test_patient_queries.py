@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,7 +14,7 @@ import pytest
 from core.corpus.tables import DIAGNOSES, NOTES, PATIENTS
 from core.evaluation.memorisation.discoverable import EASIEST, values
 from core.evaluation.rarity.profiles import bucket_of, log_profile_probability
-from core.runs.patients.queries import Filters, PatientTables, Scored, judges
+from core.runs.patients.queries import Filters, PatientTables, Scored
 from core.runs.tables import write_table
 
 CODES = {"I10": "hypertension", "E11.9": "diabetes", "E11.65": "high sugars", "J45": "asthma", "Q99": "a rare one"}
@@ -262,31 +260,6 @@ def test_a_ratio_is_the_loss_less_the_public_models(cohort, tables, tmp_path):
     assert each.loc["ratio base", "threshold"].tolist() == pytest.approx([threshold] * len(expected))
     assert listed["catching"].to_dict() == listed["caught"].astype(int).to_dict(), "the same attack catches the same"
     assert len(each.loc["loss"]) == len(expected)
-
-
-def test_attacks_of_a_run_begin_with_the_ratio_to_the_public_model(tmp_path):
-    def run(name: str, vocabulary=None, kind="gpt2"):
-        spec = SimpleNamespace(vocabulary=vocabulary, model=SimpleNamespace(kind=kind))
-        return SimpleNamespace(id=name, folder=tmp_path / name, spec=spec)
-
-    none = SimpleNamespace(files=lambda table: {})
-    made = judges(run("r"), none, run("base"))
-    assert list(made) == ["ratio base", "loss"] and made["ratio base"].public == tmp_path / "base/tables/scores.parquet"
-    assert list(judges(run("r"), none, None)) == list(judges(run("base"), none, run("base"))) == ["loss"]
-    assert list(judges(run("r", vocabulary="own words"), none, run("base"))) == ["loss"], "other tokens, no ratio"
-    full = SimpleNamespace(files=lambda table: {"zlib": "z", "loss": "l", "ratio base": "q", "attention": "a"})
-    made = judges(run("r"), full, run("base"))
-    assert list(made) == ["ratio base", "loss", "zlib", "attention"]
-    assert made["ratio base"].public is None and made["attention"].threshold == 0.0
-
-    for name, notes in (("r", ["n1", "n2"]), ("base", ["n1", "n2"]), ("longer", ["n0", "n1", "n2"])):
-        file = tmp_path / name / "tables" / "scores.parquet"
-        file.parent.mkdir(parents=True)
-        pd.DataFrame({"note_id": notes}).to_parquet(file)
-    masked = partial(run, kind="distilbert")
-    assert list(judges(masked("r"), none, masked("base"))) == ["ratio base", "loss"]
-    assert list(judges(masked("r"), none, masked("longer"))) == ["loss"], "other tokens were hidden"
-    assert list(judges(run("r"), none, run("longer"))) == ["ratio base", "loss"]
 
 
 def test_a_fitted_attack_keeps_its_own_threshold(cohort, tables):
