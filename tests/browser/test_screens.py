@@ -97,6 +97,17 @@ def test_on_a_phone_the_slider_its_chart_and_what_is_said_about_them_follow_each
     assert others == sorted(others, reverse=True), "what is drawn is chosen between the slider and the sentences"
 
 
+def test_a_table_offers_no_download_of_its_own(tab, server):
+    tab.goto(f"{server}/patients")
+    table = tab.get_by_test_id("stDataFrame").last
+    expect(table).to_be_visible(timeout=WAIT)
+    settled(tab)
+    table.hover()
+    expect(tab.get_by_role("button", name="Search:").last).to_be_visible(timeout=WAIT)
+    expect(tab.get_by_role("button", name="Download as CSV:").last).to_be_hidden()
+    expect(tab.get_by_role("button", name="Download as CSV", exact=True).last).to_be_visible()
+
+
 def test_the_hospital_chosen_on_cohort_is_the_one_train_uses(tab, server):
     tab.goto(f"{server}/cohort")
     tab.get_by_role("radio", name="tiny").click()
