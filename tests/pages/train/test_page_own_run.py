@@ -63,7 +63,9 @@ def test_patients_without_codes_or_ages_are_told_so(data):
     listed = first.dataframe[-1].value
     assert "score percentile" in listed and not {"rarer than", "profile"} & set(listed), "their rarity is unknown"
     app = visit("patients", run=data["plain"], patient=listed["patient"].iloc[0])
-    assert "of unknown age" in said(app)
+    assert not app.text_input(key="patient").value, "no address names a patient of real notes"
+    app.text_input(key="patient").input(listed["patient"].iloc[0]).run()
+    assert not app.exception and "of unknown age" in said(app)
     assert next(metric.value for metric in app.metric if metric.label == "Rarer than") == "–"
 
 
