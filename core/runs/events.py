@@ -110,7 +110,7 @@ def _parsed(text: bytes) -> Iterator[dict[str, Any]]:
     for line in text.split(b"\n"):
         try:
             record = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(record, dict) and isinstance(record.get("event"), str):
             yield record

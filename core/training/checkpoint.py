@@ -48,5 +48,5 @@ def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         with safe_open(path, framework="pt") as file:
             state = json.loads(file.metadata()["state"])
             return {name: file.get_tensor(name) for name in file.keys()}, state  # noqa: SIM118
-    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
+    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"the checkpoint {path} cannot be read ({error}): delete it to restart this run") from error

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import stat
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from core.__main__ import main
@@ -14,7 +18,8 @@ from core.corpus.tables import Corpus
 from core.evaluation.report.csv_export import spreadsheet_csv
 from core.phi.detector.engine import RULES, SHAPES
 from core.runs.store import Workspace
-from core.spec import CORPUS_PRESETS
+from core.spec import CORPUS_PRESETS, CorpusSpec, ModelSpec, RunSpec
+from core.training.step_gradients import StepGradients
 
 NOTES = build(CORPUS_PRESETS["smoke"]).notes
 
@@ -133,3 +138,22 @@ def test_patients_without_an_identifier_are_counted_and_remarks_are_said(notes_f
     said = capsys.readouterr().out
     assert "identifiers: from the given table; 10 of 32 patients without any" in said
     assert "1 row: the patient has no note (first: ids.csv, row 33, column “patient_id”)" in said
+
+
+@pytest.mark.parametrize("imported", ["0" * 16, None])
+def test_inner_products_of_imported_notes_are_for_their_owner_alone(imported, tmp_path, monkeypatch):
+    spec = RunSpec(corpus=CorpusSpec(imported=imported), model=ModelSpec(kind="gpt2", size="micro"))
+    monkeypatch.setattr("core.cli.runs.as_trained", lambda *given: (SimpleNamespace(id="run", spec=spec), None))
+    gradients = StepGradients(("n1", "n2"), ("p1", "p2"), np.eye(2), 10, 2.0, 2)
+    monkeypatch.setattr("core.training.inside_step.first_step", lambda *given, **rest: gradients)
+    monkeypatch.setattr("core.models.build.load", lambda model: None)
+    out = tmp_path / "open" / "step.safetensors"
+    out.parent.mkdir()
+    out.parent.chmod(0o755)  # a file follows its folder, and that of a test is private
+    before = os.umask(0o022)
+    try:
+        assert main(["step", "run", "--out", str(out)]) == 0
+    finally:
+        os.umask(before)
+    assert (stat.S_IMODE(out.stat().st_mode) == 0o600) is (imported is not None)
+    assert StepGradients.load(out).patients == ("p1", "p2")

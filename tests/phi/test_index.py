@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.phi.index import PhiIndex
+from core.phi.index import PhiIndex, _collect
+from core.phi.patterns import forms
 from tests.phi.naive import naive_search
 
 
@@ -190,3 +191,20 @@ def test_a_large_hospital_is_searched_in_one_pass():
     text = " . ".join(f"{patients['full_name'][n]} {patients['ssn'][n]} {patients['email'][n]}" for n in chosen)
     holders = [index.values[number].holders for match in index.search(text) for number in match.values]
     assert sorted(holders) == sorted((n,) for n in chosen for _ in range(3))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_value_with_a_pattern_is_among_its_candidates_in_order(seed):
+    """As a comparison of each value with each pattern finds; names differ in their middle names alone."""
+    draw = random.Random(seed)
+    names = list({f"{draw.choice('AB')}nna {chr(97 + n % 26)}{n} {draw.choice(('Berg', 'Dorn'))}" for n in range(200)})
+    numbers = [f"{draw.randrange(10**6, 10**7)}" for _ in names]
+    given = {"patient_id": [f"P{n}" for n in range(len(names))], "split": "member", "full_name": names, "mrn": numbers}
+    values, patterns = _collect(pd.DataFrame(given), apart=False)
+    found = [forms(value.field, value.stored)[1] for value in values]
+    wanted = dict.fromkeys(form.pattern for one in found for form in one)
+    assert list(patterns) == list(wanted)
+    for pattern, candidates in patterns.items():
+        matching = [(n, form.comma_before) for n, one in enumerate(found) for form in one if form.pattern == pattern]
+        assert candidates == tuple(matching)
+    assert max(map(len, patterns.values())) > 30, "many share one pattern"

@@ -65,8 +65,9 @@ def test_another_attack_and_a_damaged_list_are_noticed_at_once(stored) -> None:
     assert list(stored.outcomes()) == ["loss", "min-k++"]
     stored.record(Outcome("zlib", "not possible", 0.0, "no notes", (), 1, 20.0), {})
     assert list(stored.outcomes()) == ["loss", "min-k++", "zlib"]
-    (stored.folder / audits.ATTACKS_FILE).write_text("[{")
-    assert stored.outcomes() == {} and stored.problems() == [(stored.folder / audits.ATTACKS_FILE, "is damaged")]
+    for damaged in ("[{", "[" * 100_000):
+        (stored.folder / audits.ATTACKS_FILE).write_text(damaged)
+        assert stored.outcomes() == {} and stored.problems() == [(stored.folder / audits.ATTACKS_FILE, "is damaged")]
     (stored.folder / audits.ATTACKS_FILE).unlink()
     assert stored.outcomes() == {} and stored.problems() == []
 

@@ -54,6 +54,12 @@ def test_a_cut_off_line_and_rubbish_are_left_out(tmp_path: Path) -> None:
     assert (second["loss"], second["epsilon"], second["canary_exposure"]) == (1.5, None, {"C1": 2.0})
 
 
+def test_a_line_that_is_nested_too_deeply_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / EVENTS_FILE).write_text("[" * 100_000 + "\n", encoding="utf-8")
+    append_event(tmp_path, "stage", stage="corpus")
+    assert [one["event"] for one in read_events(tmp_path)] == ["stage"]
+
+
 def test_progress_is_said_seldom_but_its_end_always(tmp_path: Path) -> None:
     heard: list[dict] = []
     diary = EventLog(tmp_path, heard.append)

@@ -275,6 +275,12 @@ def test_a_checkpoint_of_other_settings_or_a_damaged_one_is_refused(tmp_path: Pa
         trained("gpt2", spec(), checkpoint=tmp_path)
 
 
+def test_a_checkpoint_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+    checkpoint.save_file({"a": torch.ones(1)}, tmp_path / checkpoint.FILE, metadata={"state": "[" * 100_000})
+    with pytest.raises(ValueError, match="delete it to restart this run"):
+        checkpoint.read(tmp_path)
+
+
 def test_a_failed_write_leaves_the_old_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint.write(tmp_path, {"a": torch.ones(3)}, {"step": 1})
 

@@ -104,7 +104,7 @@ def _queries(path: Path, text: str) -> Iterator[Labelled]:
             try:
                 tag = json.loads(line)
                 kind, value = str(tag["identifier_type"]), str(tag["value"])
-            except (ValueError, TypeError, KeyError):
+            except (ValueError, TypeError, KeyError, RecursionError):
                 raise BadLabels(f"{path.name}, query {number}: a tag must have identifier_type and value.") from None
             whole = [match.span() for match in re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", query)]
             places = whole or [match.span() for match in re.finditer(re.escape(value), query)]

@@ -196,7 +196,7 @@ def _names_imported(path: Path, within: tuple[str, ...]) -> bool:
         for key in within:
             settings = settings[key]
         return settings.get("imported") is not None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return True
 
 

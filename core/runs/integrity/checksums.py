@@ -31,8 +31,8 @@ class Checksums(BaseModel):
     def _inside_the_folder(cls, sums: dict[str, str]) -> dict[str, str]:
         for name in sums:
             path = PurePosixPath(name)
-            if path.is_absolute() or ".." in path.parts:
-                raise ValueError(f"the file {name} is outside the folder")
+            if path.is_absolute() or ".." in path.parts or "\0" in name:
+                raise ValueError(f"{name!r} is not the name of a file in the folder")
         return sums
 
     @classmethod

@@ -35,6 +35,7 @@ def test_json_lines_with_a_mark_of_their_order_and_with_line_separators_inside_a
         ("[{}]", "sample 1: expected full_text"),
         ("[", "is not JSON"),
         ("===QUERY===\nx\n===PHI_TAGS===\n{}", "query 1: a tag must have"),
+        ("===QUERY===\nx\n===PHI_TAGS===\n" + "[" * 100_000, "query 1: a tag must have"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused_with_a_sentence(tmp_path, content, complaint):

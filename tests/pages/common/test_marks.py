@@ -25,3 +25,39 @@ def test_the_longest_of_overlapping_marks_is_drawn(seed):
     page = fields_html(text, [{"start": start, "end": end, "field": "mrn"} for start, end in marks])
     drawn = re.findall(r"<mark[^>]*>([a-z]*)<b>", page)
     assert drawn == [text[start:end] for start, end in naive(marks)]
+
+
+class Counted(int):
+    """A place in a text that counts how often it is compared."""
+
+    comparisons = 0
+    __hash__ = int.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Counted.comparisons += 1
+        return int(self) == other
+
+    def __lt__(self, other: int) -> bool:
+        Counted.comparisons += 1
+        return int(self) < other
+
+    def __le__(self, other: int) -> bool:
+        Counted.comparisons += 1
+        return int(self) <= other
+
+    def __gt__(self, other: int) -> bool:
+        Counted.comparisons += 1
+        return int(self) > other
+
+    def __ge__(self, other: int) -> bool:
+        Counted.comparisons += 1
+        return int(self) >= other
+
+
+def test_a_mark_is_not_compared_with_every_other(monkeypatch):
+    monkeypatch.setattr(Counted, "comparisons", 0)
+    places = random.Random(0).sample(range(2_000), 2_000)
+    marks = [{"start": Counted(3 * place), "end": Counted(3 * place + 2), "field": "mrn"} for place in places]
+    page = fields_html("ab " * 2_000, marks)
+    assert page.count("<mark") == 2_000
+    assert Counted.comparisons < 400_000, "n log n; each with every other would be 8 million"

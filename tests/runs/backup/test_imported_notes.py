@@ -73,6 +73,15 @@ def test_an_upload_without_its_record_is_neither_exported_nor_imported(uploaded,
     assert done.items == [] and all("nothing says until when it may be kept" in one for one in done.problems)
 
 
+@pytest.mark.parametrize("file", ["corpora/0123456789ab/spec.json", "ledger/0123456789ab/0001.json"])
+def test_settings_that_are_nested_too_deeply_may_be_of_imported_notes(empty, tmp_path, file) -> None:
+    damaged = empty.root / file
+    damaged.parent.mkdir(parents=True)
+    damaged.write_text("[" * 100_000, encoding="utf-8")
+    done = export(empty, tmp_path / "a.zip")
+    assert (done.items, done.private) == ([], 1), "the rest can still be exported"
+
+
 def reference(workspace: Workspace, digest: str) -> str:
     """Adds a reference model of these notes, and returns its path in the data folder."""
     folder = workspace.root / "references" / digest / "gpt2-0123456789ab"

@@ -213,7 +213,7 @@ def test_json_that_is_nested_too_deeply_is_a_damaged_file(workspace: Workspace, 
     assert len(workspace.runs()) <= 4, "and no page fails for it"
 
 
-@pytest.mark.parametrize("name", ["/etc/passwd", "../other/spec.json", "tables/../../x"])
+@pytest.mark.parametrize("name", ["/etc/passwd", "../other/spec.json", "tables/../../x", r"spec\u0000.json"])
 def test_checksums_name_no_file_outside_their_folder(tmp_path: Path, name: str) -> None:
     given = Checksums(corpus="0" * 64, imported=False, sha256={"spec.json": "0" * 64})
     (tmp_path / FILE).write_text(given.model_dump_json().replace("spec.json", name), encoding="utf-8")
