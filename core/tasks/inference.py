@@ -40,9 +40,9 @@ def inference_counts(
     total = len(learned) + len(judged)
     rows = []
     for task, alone in ((TASK, False), (CLAIM_ONLY, True)):
-        told = None if alone else report
-        known = pair_vectors(lm, learned, alone=alone, report=reported_from(told, 0, total))
-        asked = pair_vectors(lm, judged, alone=alone, report=reported_from(told, len(learned), total))
+        progress = None if alone else report
+        known = pair_vectors(lm, learned, alone=alone, report=reported_from(progress, 0, total))
+        asked = pair_vectors(lm, judged, alone=alone, report=reported_from(progress, len(learned), total))
         right = fit(known, labels, len(LABELS), seed=seed).predict(asked) == wanted
         rows.append(
             pd.DataFrame(

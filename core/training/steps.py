@@ -108,7 +108,7 @@ class _SampledSteps:
     `core.training.checks` reads steps through a `feed` of its own.
     """
 
-    older_fingerprint: str | None = None  # that of an older version whose steps had other noise
+    older_fingerprint: str | None = None  # that of an older version, which drew other noise
 
     def __init__(
         self,

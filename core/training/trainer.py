@@ -276,7 +276,7 @@ class _Run:
         tensors, state = found
         if state["fingerprint"] == self.steps.older_fingerprint:
             raise ValueError(
-                f"the checkpoint in {folder} is from an older version, whose secret noise had fewer random bits. "
+                f"the checkpoint in {folder} is from an older version. Its secret noise had fewer random bits. "
                 "Training cannot continue with other noise: cancel this run, or delete its work folder with the key in "
                 "it, and train it again"
             )

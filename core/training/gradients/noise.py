@@ -77,7 +77,7 @@ def _uniform(size: int, rng: KeyedStream) -> np.ndarray:
     words = rng.words(size)
     uniform = words.astype(np.float64)
     few = np.flatnonzero(words < np.uint64(1 << 53))
-    uniform[few] += (rng.words(len(few)).astype(np.float64) + 0.5) * 2.0**-64  # never 0, whose logarithm is infinite
+    uniform[few] += (rng.words(len(few)).astype(np.float64) + 0.5) * 2.0**-64  # never 0: its logarithm is infinite
     uniform *= 2.0**-64
     return uniform
 
@@ -89,7 +89,7 @@ def _add_public(flat: np.ndarray, deviation: float, rng: np.random.Generator) ->
         pairs = (len(part) + 1) // 2
         words = rng.bit_generator.random_raw(pairs).view(np.uint32)  # twice as many, each uniform on 0 … 2³² − 1
         radius = words[:pairs].astype(np.float32)
-        radius += np.float32(0.5)  # never 0, whose logarithm is infinite
+        radius += np.float32(0.5)  # never 0: its logarithm is infinite
         radius *= np.float32(2.0**-32)
         np.log(radius, out=radius)
         radius *= np.float32(-2.0 * deviation**2)

@@ -17,7 +17,7 @@ from pages.parts.session import owner, resources
 
 SHIPPED = Path(__file__).resolve().parents[3] / "assets/demo/forgetting"
 OUT = "out"  # in the link: the patient to forget; Streamlit drops `patient` when Patients, which binds it, is left
-SHOWN = "patient_shown"  # in the session: whose card Patients showed last, for imported notes, which no link names
+SHOWN = "patient_shown"  # in the session: the patient on Patients' last card, for imported notes, which no link names
 MOST_LISTED = 40  # patients in the list; any other id can be typed
 
 

@@ -86,7 +86,7 @@ def _ask(found: Comparison, prompt: str) -> list[tuple[str, list[str], str, tupl
             stream = streams[arm]
             answered = stream.wait(WAIT_SECONDS)
             error = stream.error or ("" if answered else BUSY)
-            stream.cancel()  # nobody would read what comes later
+            stream.cancel()  # no page would read what comes later
             answers.append((arm, [] if error else list(stream.texts), error, run.spec.without))
     return answers
 

@@ -38,7 +38,7 @@ NOTES = 4  # notes per page
 
 
 def card(choice: Choice, runs: Sequence[Run]) -> None:
-    """The patient whose ID is in the text box and, of a generated cohort, the link; nothing while it is empty."""
+    """The patient with the ID in the text box and, of a generated cohort, in the link; nothing while it is empty."""
     st.divider()
     asked = st.text_input(
         "Patient",
