@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from fsspec import get_filesystem_class
@@ -24,9 +25,9 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, ThreadedMotoS
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     get_filesystem_class("s3").clear_instance_cache()  # it knows the server of the last test
-    address = f"s3://phi-{port}/lab"
-    Store(address).fs.mkdir(f"phi-{port}")
-    yield address, server
+    name = f"phi-{uuid4().hex}"  # moto's buckets outlive its server, and a later server may get the same port
+    Store(f"s3://{name}").fs.mkdir(name)
+    yield f"s3://{name}/lab", server
     server.stop()
 
 
