@@ -18,6 +18,7 @@ from core.corpus.importing.identifiers import RECORD_COLUMNS
 from core.corpus.importing.spool import PlacedSpans
 from core.phi.fields import DIRECT
 from core.phi.index import PhiIndex
+from core.phi.patterns import forms
 from core.phi.spans import Span, without_overlaps
 
 _DIRECT_NUMBER = {field: number for number, field in enumerate(DIRECT)}
@@ -36,8 +37,8 @@ class Evidence:
     """Collects which notes contain what looks like a direct identifier, and derives records from it.
 
     For each direct field, the value that occurs in most notes of a patient is taken (the alphabetically first of
-    equally frequent ones). A value that occurs in notes of several patients (a doctor's name, the ward's telephone) is
-    attributed to nobody.
+    equally frequent ones). A value that occurs in notes of several patients (a doctor's name, the ward's telephone),
+    in whatever form, is attributed to nobody.
     """
 
     def __init__(self) -> None:
@@ -73,12 +74,11 @@ class Evidence:
             return
         value = values.indices.to_numpy().astype(np.int64)
         slot = np.concatenate(self._who) * len(DIRECT) + np.concatenate(self._field)  # patient and field
-        same_value = pd.factorize(np.array([text.lower() for text in distinct], dtype=object))[0].astype(np.int64)[
-            value
-        ]
-        held = np.unique((same_value * len(DIRECT) + slot % len(DIRECT)) * patients + slot // len(DIRECT)) // patients
-        shared = np.unique(held[:-1][held[:-1] == held[1:]])  # occurs in notes of several patients
-        own = ~np.isin(same_value * len(DIRECT) + slot % len(DIRECT), shared)
+        written, spelling = np.unique(value * len(DIRECT) + slot % len(DIRECT), return_inverse=True)
+        known = [_identity(DIRECT[pair % len(DIRECT)], distinct[pair // len(DIRECT)]) for pair in written.tolist()]
+        same = pd.factorize(np.array(known, dtype=object))[0].astype(np.int64)[spelling]
+        held = np.unique(same * patients + slot // len(DIRECT)) // patients
+        own = ~np.isin(same, held[:-1][held[:-1] == held[1:]])  # the others occur in notes of several patients
         pairs, notes = np.unique(slot[own] * len(distinct) + value[own], return_counts=True)
         place = np.empty(len(distinct), dtype=np.int64)
         place[sorted(range(len(distinct)), key=distinct.__getitem__)] = np.arange(len(distinct))
@@ -86,6 +86,12 @@ class Evidence:
         order = np.lexsort((place[value], -notes, slot))
         for at in order[np.unique(slot[order], return_index=True)[1]]:
             yield int(slot[at]) // len(DIRECT), int(slot[at]) % len(DIRECT), distinct[value[at]]
+
+
+def _identity(field: str, value: str) -> str:
+    """The same for every form of a value that the index searches for as one: “(617) 555-0100” and “617-555-0100”."""
+    identity, found = forms(field, value)
+    return f"{field}\n{identity if found else value.lower()}"
 
 
 class Marker:

@@ -17,10 +17,11 @@ from core.corpus.importing.spool import RawNotes, SpanSpool
 from core.corpus.synthetic.hospital import build
 from core.phi.detector.engine import rules, shapes
 from core.phi.fields import DIRECT
+from core.phi.patterns import forms
 from core.spec import CORPUS_PRESETS
 
 FIELDS = ("full_name", "phone", "ssn", "date")  # a date is no direct identifier
-VALUES = ("Ann Lee", "ann lee", "Ann", "Bo Ek", "555", "Éva Nagy", "éva nagy")
+VALUES = ("Ann Lee", "Lee, Ann", "Ann", "Bo Ek", "(617) 555-0100", "617.555.0100", "555", "Éva Nagy", "éva nagy")
 PATIENTS = ("A", "B", "C")
 NOTE = st.tuples(st.integers(0, 2), st.lists(st.tuples(st.sampled_from(FIELDS), st.sampled_from(VALUES)), max_size=5))
 
@@ -35,6 +36,12 @@ def written(mentions: list[tuple[str, str]]) -> tuple[str, list[tuple[int, int, 
     return text, places
 
 
+def same(field: str, value: str) -> tuple[str, str]:
+    """Two forms of one value are the same, as in the search for it."""
+    identity, found = forms(field, value)
+    return field, identity if found else value.lower()
+
+
 def counted(notes: list[tuple[int, list[tuple[str, str]]]]) -> list[dict[str, str | None]]:
     """The record of every patient, by the words of docs/methods/imports.md."""
     held: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
@@ -43,12 +50,12 @@ def counted(notes: list[tuple[int, list[tuple[str, str]]]]) -> list[dict[str, st
         for field, value in set(mentions):
             if field in DIRECT and (field != "full_name" or " " in value):
                 held[who, field][value] += 1
-                owners[field, value.lower()].add(who)
+                owners[same(field, value)].add(who)
     records = []
     for who in range(len(PATIENTS)):
         record = {}
         for field in DIRECT:
-            own = [(-n, value) for value, n in held[who, field].items() if len(owners[field, value.lower()]) == 1]
+            own = [(-n, value) for value, n in held[who, field].items() if len(owners[same(field, value)]) == 1]
             record[field] = min(own)[1] if own else None
         records.append(record)
     return records
@@ -64,6 +71,22 @@ def test_a_record_is_what_most_notes_of_one_patient_alone_say(notes, size):
     records = evidence.records(PATIENTS)
     assert records["patient_id"].tolist() == list(PATIENTS)
     assert records[list(DIRECT)].to_dict("records") == counted(notes)
+
+
+@pytest.mark.parametrize(
+    ("field", "usual", "other"),
+    [
+        ("phone", "(617) 555-0100", "617.555.0100"),
+        ("full_name", "Maria Keller", "KELLER, Maria"),
+        ("mrn", "MRN-4410937", "4410937"),
+    ],
+)
+def test_what_several_patients_notes_hold_is_nobodys_in_whatever_form_it_is_written(field, usual, other):
+    """The ward's telephone was the own number of the one patient in whose notes it was written another way."""
+    evidence = Evidence()
+    texts, places = zip(*(written([(field, value)]) for value in (usual, usual, other, usual)), strict=True)
+    evidence.add(range(4), texts, places)
+    assert evidence.records(["A", "B", "C", "D"])[field].isna().all()
 
 
 def test_texts_and_spans_come_back_as_they_were_put_aside(tmp_path, monkeypatch):
