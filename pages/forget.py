@@ -98,11 +98,13 @@ with side:
 with picture:
     st.markdown(sentences.headline(table, patient, named))
     if not table.empty:
+        figure = charts.places(notes, table, patient, named)
         chart_style.show(
-            charts.places(notes, table, patient, named),
+            figure,
             key="forget-places",
             alt=f"Where {patient} stands among patients never seen, in {len(table) - 1} models",
         )
+        st.html(chart_style.legend_html(figure))
         for sentence in (sentences.verdict(table, patient, named), sentences.cost(table, run.spec.model.kind, named)):
             if sentence:
                 st.markdown(sentence)

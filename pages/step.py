@@ -88,11 +88,13 @@ total = step.clipped(norm, chosen)
 moved = min(norm, float(step.norms[one]))
 with place:
     st.markdown(sentences.summed(step, total, norm, sigma, int(chosen.sum()), unit))
+    figure = charts.lengths(step, norm, chosen, one if inside else -1, unit)
     chart_style.show(
-        charts.lengths(step, norm, chosen, one if inside else -1, unit),
+        figure,
         key="step-lengths",
         alt=f"Lengths of {int(chosen.sum())} gradients; {total.clipped} are longer than C = {norm:g}",
     )
+    st.html(chart_style.legend_html(figure))
     left, right = st.columns(2)
     with left:
         chart_style.show(

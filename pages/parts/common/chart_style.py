@@ -42,6 +42,9 @@ CONFIG = {"displaylogo": False, "displayModeBar": False, "scrollZoom": False}
 _TICKS = {f"{at / of:g}" for of, most in ((1, 100), (10, 100), (100, 100), (1_000, 10)) for at in range(most + 1)}
 # Plotly writes 50%, everything else here 50 %.
 PERCENT_TICKS = {f"{sign}{one}%": f"{sign}{one}{NBSP}%" for one in _TICKS for sign in ("", "−")}
+# Dashes and gaps in turn, in widths of the line.
+DASHES = {"dot": (1, 1), "dash": (3, 3), "longdash": (5, 5), "dashdot": (3, 1, 1, 1), "longdashdot": (5, 2, 1, 2)}
+THICK = 3  # pixels of a line in a legend
 TEXT_SIZE = 16  # pixels
 LARGE_TEXT_SIZE = 22  # when the page is presented (the switch is in `shell.page`)
 
@@ -86,26 +89,36 @@ def level(figure: go.Figure, label: str, *, x: float | None = None, y: float | N
 
 def legend_html(figure: go.Figure) -> str:
     """A figure's legend as HTML, which wraps on a narrow screen, where Plotly's would take the chart's height."""
-    dashes = {"dash": "dashed", "dot": "dotted", "dashdot": "dashed"}
     items = []
     for trace in figure.data:
         if not trace.name or trace.showlegend is False:
             continue
-        if "lines" in (trace.mode or ""):
-            style = f"border-top: 3px {dashes.get(trace.line.dash, 'solid')} {trace.line.color}"
+        if trace.type == "scatter" and "lines" in (trace.mode or ""):
+            style = _line_css(trace.line)
         else:
-            style = _marker_css(trace.marker)
+            style = _marker_css(trace)
         items.append(f'<span><i style="{html.escape(style)}"></i>{html.escape(trace.name)}</span>')
     return f'<div class="chart-legend">{"".join(items)}</div>'
 
 
-def _marker_css(marker: go.scatter.Marker) -> str:
-    """The look of a marker in the legend, with the marker's opacity; a symbol that is not listed is a square."""
-    if marker.symbol == "circle-open":
-        return f"width: 9px; height: 9px; border: 2px solid {marker.color}; border-radius: 50%"
+def _line_css(line: go.scatter.Line) -> str:
+    """The look of a line in the legend, with Plotly's lengths of dashes and gaps (CSS borders know two patterns)."""
+    pixels, stops = 0, []
+    for place, length in enumerate(DASHES.get(line.dash, (1,))):
+        end = pixels + THICK * length
+        stops.append(f"{'transparent' if place % 2 else line.color} {pixels}px {end}px")
+        pixels = end
+    return f"width: 32px; height: {THICK}px; background: repeating-linear-gradient(90deg, {', '.join(stops)})"
+
+
+def _marker_css(trace: go.Scatter | go.Bar) -> str:
+    """The look of a trace's markers or bars in the legend; a symbol that is not listed is a square."""
+    colour, opacity = trace.marker.color, trace.opacity or trace.marker.opacity or 1
+    symbol = trace.marker.symbol or "circle" if trace.type == "scatter" else "square"
+    if symbol == "circle-open":
+        return f"width: 9px; height: 9px; border: 2px solid {colour}; border-radius: 50%"
     shape = {"circle": "; border-radius: 50%", "diamond": "; transform: rotate(45deg) scale(0.85)"}
-    look = f"width: 13px; height: 13px; background: {marker.color}; opacity: {marker.opacity or 1}"
-    return look + shape.get(marker.symbol, "")
+    return f"width: 13px; height: 13px; background: {colour}; opacity: {opacity}{shape.get(symbol, '')}"
 
 
 def roomy(values: pd.DataFrame, *, zero: bool) -> list[float] | None:

@@ -29,7 +29,7 @@ SCALE = {"points": 100.0, "share": 100.0, "ratio": 1.0, "number": 1.0}
 PER_LINE = 19  # tiles that a telephone can show beside one another
 OUTLINE, OUTLINED = 4, chart_style.OKABE_ITO["blue"]  # pixels and colour, of the chosen tile: seen on both themes
 ROW = 46  # pixels of a figure, whose label may have two lines
-LINE = 39  # pixels of a line, for a number and a sign: on a desk all lines are above the fold
+LINE = 32  # pixels of a line, for a number and a sign: on a desk the claim under the tiles begins above the fold
 AXES = {"points": "points", "share": "%", "ratio": "ratio"}  # of a "number" the claim says what it is
 
 
@@ -61,7 +61,7 @@ def tiles(found: Sequence[Finding], hidden: Collection[str], chosen: str = "") -
             insidetextanchor="middle",
             textangle=0,
             constraintext="none",
-            textfont={"color": text, "size": 11},
+            textfont={"color": text, "size": 10},
             marker={"color": colour, "line": {"width": 0}},
             selected={"textfont": {"color": text}},  # Plotly's click ends in an error if only one of the two is given
             unselected={"marker": {"opacity": 1}, "textfont": {"color": text}},

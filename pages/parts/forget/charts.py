@@ -18,7 +18,7 @@ from pages.parts.forget.sentences import deviations
 COLOURS = {ORIGINAL: chart_style.RISK, RETRAINED: chart_style.OKABE_ITO["green"], PRIVATE: chart_style.PRIVATE}
 MEANING = {ORIGINAL: "as trained", RETRAINED: "never read", PRIVATE: "with privacy"}
 OTHER = chart_style.OKABE_ITO["orange"]
-ROW, AXIS = 58, 28  # pixels for a label of two lines; letters of an axis title that a phone has room for
+ROW, AXIS = 52, 28  # pixels for a label of two lines; letters of an axis title that a phone has room for
 MARGIN = {"t": 10, "b": 10, "l": 10, "r": 10}
 
 
@@ -77,8 +77,8 @@ def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[s
         chart_style.level(figure, "as if never read", x=deviations(rows.loc[RETRAINED]))
     figure.update_layout(
         margin=MARGIN,
-        height=100 + ROW * len(arms),
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        height=50 + ROW * len(arms),
+        showlegend=False,  # `chart_style.legend_html`: six lines on a phone
         dragmode=False,
     )
     figure.update_xaxes(

@@ -19,7 +19,14 @@ from core.training.accounting.tradeoff import dp_ceiling
 from pages.parts.common import chart_style
 
 COLOURS = (chart_style.RISK, chart_style.PRIVATE)  # the first run and the second
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")  # attacks
+DASHES = (
+    "solid",
+    "dash",
+    "dot",
+    "dashdot",
+    "longdash",
+    "longdashdot",
+)  # of attacks; `chart_style.DASHES` draws them
 SYMBOLS = {"black-box": "circle", "grey-box": "diamond", "white-box": "square"}
 SMALLEST_RATE = 1e-3  # left end of a log axis
 LAYOUT: dict[str, Any] = {"margin": {"t": 10, "b": 10, "l": 10, "r": 10}, "dragmode": False}
@@ -80,7 +87,7 @@ def roc(
     wide = [ends[0], ends[1] + 0.03 * (ends[1] - ends[0])]  # and its label, which is written below it
     figure.update_xaxes(title="held out, but accused<br>(false-positive rate)", type=kind, range=wide, tickformat="~%")
     figure.update_yaxes(title="members caught<br>(true-positive rate)", type=kind, range=ends, tickformat="~%")
-    figure.update_layout(height=430, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}, **LAYOUT)
+    figure.update_layout(height=360, showlegend=False, **LAYOUT)  # `chart_style.legend_html`: six lines on a phone
     return figure
 
 

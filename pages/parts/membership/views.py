@@ -103,7 +103,9 @@ def roc_view(choice: Choice) -> None:
     alt = f"ROC curves of {len(curves)} attacks: {', '.join(f'{name} by {attack}' for _, name, attack in curves)}."
     judged = {key: choice.units(choice.runs[key[1]], key[2]) for key in curves}
     corners = {key: steps(found) for key, found in judged.items() if found is not None}
-    chart_style.show(membership_charts.roc(curves, corners, drawn, log=log), key="roc-chart", alt=alt)
+    figure = membership_charts.roc(curves, corners, drawn, log=log)
+    chart_style.show(figure, key="roc-chart", alt=alt)
+    st.html(chart_style.legend_html(figure))
     _strongest(choice)
     rates = at_rates(choice)
     if fewer := fewer_accused(rates, name, attack, choice.level):

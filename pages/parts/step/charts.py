@@ -42,7 +42,8 @@ def lengths(step: StepGradients, norm: float, chosen: np.ndarray, one: int, unit
     if one in order:
         figure.add_bar(x=[None], y=[None], name=f"kept of the chosen {unit}", marker={"color": ONE})
     chart_style.level(figure, f"C = {norm:.3g}", y=norm, dash="dash")
-    figure.update_layout(**LAYOUT, barmode="stack", bargap=0.15, height=270)  # on a telephone the legend has 4 lines
+    figure.update_layout(**LAYOUT, barmode="stack", bargap=0.15, height=230)
+    figure.update_layout(showlegend=False)  # `chart_style.legend_html`: four lines on a phone
     figure.update_xaxes(title=f"{unit}s of this step,<br>longest gradient first", showticklabels=False)
     figure.update_yaxes(title="length of<br>the gradient", rangemode="tozero")
     return figure

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,6 +13,7 @@ import streamlit as st
 
 from core.evaluation.wording import percent
 from pages.parts.common import chart_style
+from pages.parts.membership import charts as membership_charts
 from pages.parts.session import resources
 from tests.pages.visit import visit
 
@@ -59,6 +62,25 @@ def test_sessions_that_draw_a_kept_figure_at_once_do_not_change_it() -> None:
     with ThreadPoolExecutor(8) as threads:
         drawn = set(threads.map(draw, range(200)))
     assert len(drawn) == 1 and figure.to_json() == before
+
+
+def test_a_legend_tells_every_pattern_of_line_and_every_kind_of_mark_apart() -> None:
+    figure = go.Figure()
+    for dash in membership_charts.DASHES:
+        figure.add_scatter(x=[1], y=[1], name=dash, mode="lines", line={"dash": dash, "color": "#0072B2"})
+    figure.add_scatter(x=[1], y=[1], name="round unless a symbol is named", mode="markers", marker={"color": "#000000"})
+    figure.add_bar(x=[1], y=[1], name="pale bar", opacity=0.45, marker={"color": "#000000"})
+    looks = re.findall(r'<i style="([^"]+)"', chart_style.legend_html(figure))
+    assert len(set(looks)) == len(figure.data) == len(membership_charts.DASHES) + 2
+    assert looks[0].endswith("repeating-linear-gradient(90deg, #0072B2 0px 3px)"), "a solid line has no gap"
+    assert looks[3].count("transparent") == 2, "a dash, a gap, a dot, a gap"
+    assert "border-radius: 50%" in looks[-2] and looks[-1].endswith("opacity: 0.45")
+
+
+@pytest.mark.parametrize("page", ["membership", "step", "defences"])
+def test_on_a_phone_no_legend_is_drawn_before_the_picture(page, data) -> None:
+    first = visit(page).get("plotly_chart")[0]
+    assert json.loads(first.proto.spec)["layout"]["showlegend"] is False
 
 
 @pytest.mark.parametrize("page", ["tradeoff", "probes"])

@@ -233,6 +233,7 @@ def test_the_picture_has_a_row_for_each_model_and_the_patient_at_their_place():
     for trace in diamonds:
         assert "P1, " in named[trace.marker.color], "the legend has the colour of every diamond"
     assert list(figure.layout.yaxis.ticktext) == ["trained again<br>without them: 50\u00a0%", "as trained: 50\u00a0%"]
+    assert figure.layout.showlegend is False, "on a phone its six lines would come before the picture"
 
 
 def test_names_say_which_private_run_it_is(data, smoke_specs):

@@ -54,10 +54,10 @@ def test_the_legend_draws_markers_as_markers_and_a_band_as_pale_as_it_is() -> No
     legend = chart_style.legend_html(pair())
     circle = f"width: 9px; height: 9px; border: 2px solid {chart_style.UTILITY}; border-radius: 50%"
     assert f'<i style="{circle}"></i>single seeds (small circles)' in legend
-    (plain,) = [trace.line.dash for trace in pair().data if trace.name == "without privacy (∞)"]
-    assert plain == "dash", "the legend can draw it so, but not dashes with dots"
-    assert "without privacy (∞)" in legend and "border-top: 3px dashed" in legend
-    band = go.scatter.Marker(symbol="square", color="#F0E442", opacity=charts.BAND)
+    (plain,) = [trace.line for trace in pair().data if trace.name == "without privacy (∞)"]
+    dashes = f"repeating-linear-gradient(90deg, {plain.color} 0px 9px, transparent 9px 18px)"
+    assert plain.dash == "dash" and f'{dashes}"></i>without privacy (∞)' in legend
+    band = go.Scatter(marker={"symbol": "square", "color": "#F0E442", "opacity": charts.BAND})
     assert chart_style._marker_css(band).endswith("background: #F0E442; opacity: 0.25")
 
 
