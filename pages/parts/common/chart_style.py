@@ -191,9 +191,8 @@ def dressed(figure: go.Figure, *, large: bool = False) -> go.Figure:
     if figure.layout.font.size == size:
         return figure  # it was dressed when it was made
     figure.update_layout(font={"size": size}, hoverlabel={"font": {"size": size}}, legend={"font": {"size": size - 2}})
-    figure.update_xaxes(title_font={"size": size}, tickfont={"size": size - 1})
-    figure.update_yaxes(title_font={"size": size}, tickfont={"size": size - 1})
     for axis in (*figure.select_xaxes(), *figure.select_yaxes()):
+        axis.title.font.size, axis.tickfont.size = size, axis.tickfont.size or size - 1
         if (axis.tickformat or "").endswith("%"):
             axis.labelalias = PERCENT_TICKS
     return figure

@@ -19,7 +19,8 @@ from pages.parts.tradeoff.drawn import Drawn
 TICKS = (2, 5, 10, 20, 50, 100, 200, 500, 1000)
 MOST_TICKS = 3  # on the panel of perplexity, so that they do not touch on a phone
 BELOW = 0.27  # of a row: how far below its defence a control is drawn
-ROW, AXES = 38, 78  # pixels: a row of two lines of text, and what is above the rows
+ROW, AXES, NAME = 38, 78, 13  # pixels: a row, what is above the rows, and letters of which two lines leave a gap
+LARGE_ROW, LARGE_AXES, LARGE_NAME = 56, 108, 18  # the same in large type
 PUBLIC = "Public model"
 RISKS = ["value", "low", "high", "control", "control_low", "control_high", "base"]
 PANELS = ((0.0, 0.56), (0.64, 1.0))  # parts of the width: what leaks, what it costs
@@ -101,11 +102,13 @@ def _public(figure: go.Figure, rows: pd.DataFrame, number: Callable[[float], str
 
 def _frame(figure: go.Figure, rows: pd.DataFrame, risk: Drawn, useful: str) -> None:
     names = [*rows["name"], PUBLIC]
+    large = chart_style.large_type()
     figure.update_layout(
         yaxis={
             "tickvals": list(range(len(rows), -1, -1)),
             "ticktext": [chart_style.wrapped(name.replace("ε = ", "ε\u00a0=\u00a0"), 14) for name in names],
             "range": [-0.6, len(rows) + 0.5],
+            "tickfont": {"size": LARGE_NAME if large else NAME},
             "automargin": True,
             "zeroline": False,
         },
@@ -127,7 +130,7 @@ def _frame(figure: go.Figure, rows: pd.DataFrame, risk: Drawn, useful: str) -> N
             "title": f"{useful.replace('-', '-<br>')}<br>← more useful",
             **_perplexities(rows),
         },
-        height=AXES + ROW * len(names),
+        height=LARGE_AXES + LARGE_ROW * len(names) if large else AXES + ROW * len(names),
         margin={"t": 0, "r": 20, "l": 10, "b": 10},
         showlegend=False,  # `chart_style.legend_html`: three lines on a phone would push the rows into each other
         dragmode=False,

@@ -19,14 +19,7 @@ from core.training.accounting.tradeoff import dp_ceiling
 from pages.parts.common import chart_style
 
 COLOURS = (chart_style.RISK, chart_style.PRIVATE)  # the first run and the second
-DASHES = (
-    "solid",
-    "dash",
-    "dot",
-    "dashdot",
-    "longdash",
-    "longdashdot",
-)  # of attacks; `chart_style.DASHES` draws them
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")  # of attacks; `chart_style.DASHES` draws them
 SYMBOLS = {"black-box": "circle", "grey-box": "diamond", "white-box": "square"}
 SMALLEST_RATE = 1e-3  # left end of a log axis
 LAYOUT: dict[str, Any] = {"margin": {"t": 10, "b": 10, "l": 10, "r": 10}, "dragmode": False}

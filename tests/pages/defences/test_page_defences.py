@@ -20,7 +20,7 @@ from core.phi.detector.engine import RULES, rules, shapes
 from core.runs.store import Workspace
 from pages.parts.common import chart_style
 from pages.parts.defences import filter_view, sentences
-from pages.parts.defences.charts import risk_and_cost
+from pages.parts.defences.charts import LARGE_ROW, ROW, risk_and_cost
 from pages.parts.tradeoff import slider
 from pages.parts.tradeoff.drawn import risks
 from tests.pages.visit import revealed, said, visit
@@ -84,7 +84,7 @@ def test_every_risk_can_be_drawn(data, risk):
         assert "reads probabilities, not text" in said(app)
 
 
-def test_each_point_stands_in_the_row_of_its_name_where_the_table_says(data):
+def test_each_point_stands_in_the_row_of_its_name_where_the_table_says(data, monkeypatch):
     table = measured(lineup(settings(sweeps_of(data.runs()))[0]), data)
     rows = table[(table["metric"] == "full_name_patients") & (table["seeds"] > 0)]
     figure = risk_and_cost(rows, risks({"full_name_patients"})["full_name_patients"], "gpt2")
@@ -111,8 +111,13 @@ def test_each_point_stands_in_the_row_of_its_name_where_the_table_says(data):
             assert trace.x[at] + trace.error_x.array[at] == pytest.approx(high)
             assert trace.x[at] - trace.error_x.arrayminus[at] == pytest.approx(low)
     assert figure.layout.showlegend is False and chart_style.legend_html(figure).count("<span>") == 3, "each once"
-    room = figure.layout.height / len(row_of)
-    assert room >= 2 * chart_style.TEXT_SIZE * 1.3, "two lines of a name, also on a phone, where a legend is high"
+    for large in (False, True):
+        monkeypatch.setattr(chart_style, "large_type", lambda large=large: large)
+        names = chart_style.dressed(
+            risk_and_cost(rows, risks({"full_name_patients"})["full_name_patients"], "gpt2")
+        ).layout.yaxis.tickfont.size
+        row = LARGE_ROW if large else ROW
+        assert row > 2 * 1.3 * names, "two lines of a name leave a gap to the next"
     controls = next(trace for trace in figure.data if trace.name == "held out (control)")
     assert list(controls.x) == rows["control"].tolist()
     assert all(abs(control - row_of[name]) < 0.5 for control, name in zip(controls.y, rows["name"], strict=True))
