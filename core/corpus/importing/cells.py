@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from core.phi.dates import MONTH_NUMBER
+from core.phi.normalise import fold
 
 SHOWN = 20  # characters of a cell that a message quotes
 EARLIEST, LATEST = 1700, 2300  # years; data sets shift dates of living patients to 2200, births of the oldest to 1800
@@ -31,6 +32,20 @@ def note_text(cell: str) -> str:
     """
     text = cell.replace("\r\n", "\n")
     return text if text.isascii() else unicodedata.normalize("NFC", text).translate(_AS_TYPED)
+
+
+def id_text(cell: str) -> str:
+    """An id without what a reader cannot see: zero-width characters, double blanks, another form of an accent."""
+    text = note_text(cell)
+    if not text.isascii():
+        text = "".join(character for character in text if unicodedata.category(character) != "Cf")
+    return " ".join(text.split())
+
+
+def same_id_perhaps(text: str) -> str:
+    """The same for ids that may be one, written in two ways: “p007”, “P7” and “P 7.0”."""
+    plain = "".join(fold(text)[0].split())
+    return re.sub(r"(?<![0-9])0+(?=[0-9])|(?<=[0-9])\.0+\Z", "", plain)
 
 
 class Day(NamedTuple):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from core.corpus.icd_codes import codes_in, dotted, revision_of
-from core.corpus.importing.cells import check_code, read_age, read_sex
+from core.corpus.importing.cells import check_code, id_text, read_age, read_sex
 from core.corpus.importing.columns import Column, Remarks
 from core.corpus.importing.files import BadNotes, chunks, header, listed
 from core.corpus.tables import DIAGNOSES
@@ -75,7 +75,9 @@ def read_identifiers(path: Path, remarks: Remarks | None = None) -> Identifiers:
     for cells in chunks(path, [key, *known.values()]):
         for place, row in enumerate(cells.rows):
             given = {name: cells.columns[column][place].strip() or None for name, column in known.items()}
-            people.add(row, cells.columns[key][place].strip(), given)
+            if "admission_id" in given:
+                given["admission_id"] = id_text(given["admission_id"] or "") or None
+            people.add(row, id_text(cells.columns[key][place]), given)
     return people.identifiers()
 
 

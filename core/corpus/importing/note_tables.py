@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from core.corpus.importing.cells import note_text, quoted
+from core.corpus.importing.cells import id_text, note_text, quoted, same_id_perhaps
 from core.corpus.importing.columns import Column, Remarks
 from core.corpus.importing.files import BadNotes, chunks, first_line, header, is_text, listed
 from core.corpus.importing.memory import MemoryWatch
@@ -87,8 +87,8 @@ def read_file(
                 note_text(text),
                 row=row,
                 note_id=note_id.strip(),
-                patient_id=patient.strip(),
-                admission_id=admission.strip() or patient.strip(),
+                patient_id=id_text(patient),
+                admission_id=id_text(admission) or id_text(patient),
                 split=split.strip().lower(),
                 note_type=kind.strip() or "note",
                 date=dates.date(row, date).written if date.strip() else "",
@@ -98,6 +98,7 @@ def read_file(
     if "note_id" not in chosen:
         notes["note_id"] = "N" + notes.index.astype(str).str.zfill(max(4, len(str(len(notes)))))
     _check_ids(path, notes, chosen)
+    _remark_two_spellings(notes, Column(path.name, chosen["patient"], remarks))
     return notes
 
 
@@ -176,6 +177,19 @@ def _check_ids(path: Path, notes: pd.DataFrame, chosen: dict[str, str]) -> None:
         )
     if "split" in chosen:
         _check_splits(path, notes, chosen["split"])
+
+
+def _remark_two_spellings(notes: pd.DataFrame, column: Column) -> None:
+    """Warn of ids that may be another patient's, written in another way. Only the user can know."""
+    first: dict[str, str] = {}
+    names = list(notes["patient_id"].unique())
+    again = {name for name in names if first.setdefault(same_id_perhaps(name), name) != name}
+    for row in notes.loc[notes["patient_id"].isin(again), "row"]:
+        column.remarks.add(
+            "the patient id differs from an earlier one only in case, accents, blanks, dashes, leading zeros or a "
+            "final “.0”. If both are one person, they count as two, of whom one may be trained on and one held out",
+            column.where(row),
+        )
 
 
 def _check_splits(path: Path, notes: pd.DataFrame, column: str) -> None:

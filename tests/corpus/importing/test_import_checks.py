@@ -10,6 +10,7 @@ import pytest
 from core.corpus.importing.files import BadNotes, head
 from core.corpus.importing.identifiers import identifiable
 from core.corpus.importing.importer import Seen, import_notes
+from core.corpus.tables import Corpus
 
 NOTES = "patient_id,text\nA,she is well\nB,he is well\nC,they left\nD,seen at home\n"
 
@@ -106,6 +107,35 @@ def test_letters_of_any_script_make_a_note(imported):
 def test_patients_of_the_table_without_notes_are_told(imported):
     seen = imported(identifiers="patient_id,ssn\nA,514-22-9078\nX,514-22-9079\nY,514-22-9070\n")
     assert seen.remarks == ("2 rows: the patient has no note (first: ids.csv, row 3, column “patient_id”).",)
+
+
+@pytest.mark.parametrize("again", ["A\u200b", "\ufeffA", "A\u00a0", "\u00a0A"])
+def test_one_patient_whose_id_holds_what_is_invisible_is_one_patient(imported, again):
+    """They were two: trained on by one half of their notes, and held out by the other."""
+    assert imported(f"{NOTES}{again},seen again\n").patients == 4
+
+
+def test_an_id_has_one_form_in_notes_and_table_and_admissions(imported, tmp_path):
+    notes = "patient_id,admission_id,text\nZoe\u0301 1,S\u00a01,is well\nZo\u00e9\u00a01,S  1,again\nB,,b\nC,,c\nD,,d\n"
+    table = "patient_id,admission_id,ssn,icd_codes\nZoe\u0301  1,S\u200b 1,514-22-9078,E11.9\nB,,,\nC,,,\nD,,,\n"
+    assert imported(notes, table).patients == 4
+    cohort = Corpus.read(tmp_path / "cohort")
+    assert set(cohort.notes["admission_id"]) == {"S 1", "B", "C", "D"}
+    assert cohort.diagnoses["admission_id"].tolist() == ["S 1"]
+    assert cohort.patients.set_index("patient_id").loc["Zo\u00e9 1", "ssn"] == "514-22-9078"
+
+
+@pytest.mark.parametrize("again", ["p7", "P007", "P 7", "P7.0", "Ｐ７"])
+def test_a_patient_who_may_be_another_one_is_told(imported, again):
+    seen = imported(f"{NOTES}P7,is well\n{again},again\n{again},once more\n")
+    assert seen.patients == 6
+    (remark,) = seen.remarks
+    assert remark.startswith("2 rows: the patient id differs from an earlier one only in case")
+    assert remark.endswith("(first: notes.csv, row 7, column “patient_id”).")
+
+
+def test_ids_that_only_look_alike_are_no_warning(imported):
+    assert imported(f"{NOTES}P7,a\nP70,b\nP17,c\nP7.1,d\nQ7,e\n7,f\n").remarks == ()
 
 
 def test_patients_without_any_usable_identifier_are_counted_not_rows(imported):
