@@ -48,6 +48,20 @@ def same_id_perhaps(text: str) -> str:
     return re.sub(r"(?<![0-9])0+(?=[0-9])|(?<=[0-9])\.0+\Z", "", plain)
 
 
+SHORTENED = r"[0-9](?:[.,][0-9]+)?[eE]\+[0-9]+"  # 1.23E+11
+
+
+def read_number(cell: str) -> str:
+    """A number that identifies, without the “.0” that programs add to numbers where some are missing.
+
+    Raises:
+        ValueError: if a spreadsheet has shortened it, so that its digits are lost.
+    """
+    if re.fullmatch(SHORTENED, cell):
+        raise ValueError(f"{quoted(cell)} is a number that a spreadsheet has shortened. Save the column as text.")
+    return re.sub(r"\A([0-9]+)\.0+\Z", r"\1", cell)
+
+
 class Day(NamedTuple):
     """A date as written, without its time."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from core.corpus.icd_codes import codes_in, dotted, revision_of
-from core.corpus.importing.cells import check_code, id_text, read_age, read_sex
+from core.corpus.importing.cells import check_code, id_text, read_age, read_number, read_sex
 from core.corpus.importing.columns import Column, Remarks
 from core.corpus.importing.files import BadNotes, chunks, header, listed
 from core.corpus.tables import DIAGNOSES
@@ -128,6 +128,9 @@ class _People:
         for name, by in fields:
             if (cell := given.get(name)) is not None:
                 found[name] = self._checked[name].read(row, cell, by)
+        for name in ("ssn", "mrn", "phone"):
+            if (cell := given.get(name)) is not None:
+                found[name] = self._checked[name].read(row, cell, read_number)
         if (born := given.get("date_of_birth")) is not None:
             found["date_of_birth"] = self._birth(row, born)
         return found

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from core.corpus.importing.cells import id_text, note_text, quoted, same_id_perhaps
+from core.corpus.importing.cells import SHORTENED, id_text, note_text, quoted, same_id_perhaps
 from core.corpus.importing.columns import Column, Remarks
 from core.corpus.importing.files import BadNotes, chunks, first_line, header, is_text, listed
 from core.corpus.importing.memory import MemoryWatch
@@ -23,7 +23,6 @@ FEWEST_PATIENTS = 4  # two to train on and two to compare with; the cohort's spe
 
 Progress = Callable[[str, int, int], None]  # (stage, done, total)
 
-_SHORTENED = r"[0-9](?:[.,][0-9]+)?[eE]\+[0-9]+"
 _LIKE_CANARIES = re.compile(r"C[0-9]{4,}")
 _GUESSES: dict[str, tuple[str, ...]] = {
     "note": ("text", "note", "note_text", "report", "body"),
@@ -161,7 +160,7 @@ def _check_ids(path: Path, notes: pd.DataFrame, chosen: dict[str, str]) -> None:
         missing = notes.loc[notes[column] == "", "row"]
         if len(missing):
             raise BadNotes(f"{path.name}, row {missing.iloc[0]}, column “{chosen[role]}”: the cell is empty.")
-    shortened = notes.loc[notes["patient_id"].str.fullmatch(_SHORTENED), ["row", "patient_id"]]
+    shortened = notes.loc[notes["patient_id"].str.fullmatch(SHORTENED), ["row", "patient_id"]]
     if len(shortened):
         row, who = shortened.iloc[0]
         raise BadNotes(

@@ -11,6 +11,7 @@ from core.corpus.importing.files import BadNotes, head
 from core.corpus.importing.identifiers import identifiable
 from core.corpus.importing.importer import Seen, import_notes
 from core.corpus.tables import Corpus
+from core.phi.index import PhiIndex
 
 NOTES = "patient_id,text\nA,she is well\nB,he is well\nC,they left\nD,seen at home\n"
 
@@ -136,6 +137,24 @@ def test_a_patient_who_may_be_another_one_is_told(imported, again):
 
 def test_ids_that_only_look_alike_are_no_warning(imported):
     assert imported(f"{NOTES}P7,a\nP70,b\nP17,c\nP7.1,d\nQ7,e\n7,f\n").remarks == ()
+
+
+@pytest.mark.parametrize(
+    ("field", "number", "noted"), [("mrn", "4410937", "MRN 4410937"), ("phone", "4155550142", "(415) 555-0142")]
+)
+def test_a_number_that_a_program_has_made_a_fraction_is_found(imported, tmp_path, field, number, noted):
+    """Its digits were searched with the 0 of “.0”, found nowhere, and the patient still counted as identifiable."""
+    imported(f"patient_id,text\nA,seen; {noted}.\nB,b\nC,c\nD,d\n", f"patient_id,{field}\nA,{number}.0\nB,\n")
+    cohort = Corpus.read(tmp_path / "cohort")
+    assert cohort.patients.set_index("patient_id").loc["A", field] == number
+    index = PhiIndex.build(cohort.patients)
+    assert [index.values[value].stored for match in index.search(noted) for value in match.values] == [number]
+
+
+@pytest.mark.parametrize("field", ["ssn", "mrn", "phone"])
+def test_a_number_that_a_spreadsheet_has_shortened_is_no_identifier(imported, field):
+    with pytest.raises(BadNotes, match=f"ids.csv, row 2, column “{field}”: “4.15556E\\+09” is a number that"):
+        imported(identifiers=f"patient_id,{field}\nA,4.15556E+09\n")
 
 
 def test_patients_without_any_usable_identifier_are_counted_not_rows(imported):
