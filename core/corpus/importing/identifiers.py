@@ -11,7 +11,7 @@ import pandas as pd
 from core.corpus.icd_codes import codes_in, dotted, revision_of
 from core.corpus.importing.cells import check_code, id_text, read_age, read_number, read_sex
 from core.corpus.importing.columns import Column, Remarks
-from core.corpus.importing.files import BadNotes, chunks, header, listed
+from core.corpus.importing.files import MOST_BYTES, BadNotes, chunks, header, listed
 from core.corpus.tables import DIAGNOSES
 from core.phi.dates import full_dates
 from core.phi.fields import DIRECT, FIELDS
@@ -43,7 +43,7 @@ def identifiable(records: pd.DataFrame) -> int:
     return sum(any(cell and forms(field, str(cell))[1] for field, cell in row.items()) for row in values)
 
 
-def read_identifiers(path: Path, remarks: Remarks | None = None) -> Identifiers:
+def read_identifiers(path: Path, remarks: Remarks | None = None, *, most_bytes: int = MOST_BYTES) -> Identifiers:
     """Read a table of identifiers with columns named as in `RECORD_COLUMNS` (any order and case; not all are needed).
 
     There is one row per patient. With a column `admission_id` there are one or more rows per admission, whose
@@ -72,7 +72,7 @@ def read_identifiers(path: Path, remarks: Remarks | None = None) -> Identifiers:
         if len(same) > 1:
             raise BadNotes(f"{path.name} has {len(same)} columns for {plain}: {listed(same)}. Keep one of them.")
     people = _People(path.name, key, known, Remarks() if remarks is None else remarks)
-    for cells in chunks(path, [key, *known.values()]):
+    for cells in chunks(path, [key, *known.values()], most_bytes=most_bytes):
         for place, row in enumerate(cells.rows):
             given = {name: cells.columns[column][place].strip() or None for name, column in known.items()}
             if "admission_id" in given:

@@ -55,7 +55,7 @@ def read(
         found = ImportInput(read_file(path, raw, columns, most_bytes, report, remarks))
     if identifiers is None:
         return replace(found, notes=_own_admissions(found.notes), remarks=remarks.sentences())
-    given = read_identifiers(Path(identifiers), remarks)
+    given = read_identifiers(Path(identifiers), remarks, most_bytes=most_bytes)
     _check_patients(Path(identifiers), path, found.notes, given, remarks)
     _check_admissions(path, found.notes, given.diagnoses)
     return replace(

@@ -157,6 +157,15 @@ def test_a_number_that_a_spreadsheet_has_shortened_is_no_identifier(imported, fi
         imported(identifiers=f"patient_id,{field}\nA,4.15556E+09\n")
 
 
+def test_a_table_of_identifiers_may_expand_no_further_than_the_notes(tmp_path):
+    """It had the limit of commands, 8 GiB, where a page gives its own."""
+    notes, table, folder = tmp_path / "notes.csv", tmp_path / "ids.csv", tmp_path / "cohort"
+    notes.write_text(NOTES, encoding="utf-8")
+    table.write_text(f"patient_id,full_name\nA,{'Maria ' * 100}Keller\n", encoding="utf-8")
+    with pytest.raises(BadNotes, match="ids.csv expands to more than"):
+        import_notes(notes, folder, identifiers=table, canaries=0, most_bytes=500)
+
+
 def test_patients_without_any_usable_identifier_are_counted_not_rows(imported):
     """A row with empty cells, one word of a name or a year of birth is nothing that a text can be searched for."""
     seen = imported(identifiers="patient_id,full_name,date_of_birth,age\nA,Maria Keller,,70\nB,,,50\nC,Keller,1950,\n")
