@@ -188,6 +188,7 @@ def lesson(found: Figures) -> None:
         (full_screen if screen == "full" else vote).show(number, every)
     progress.share(options)
     quiz.share()
+    progress.keep_link()
 
 
 found = figures()

@@ -57,6 +57,21 @@ def test_every_page_stands_in_the_menu(tab, server):
         expect(inside).to_have_count(0)
 
 
+def test_the_back_button_goes_back_through_the_lesson(tab, server):
+    heading = tab.get_by_role("heading", level=2)
+    tab.goto(f"{server}/lesson")
+    expect(heading.first).to_have_text("Three questions before you start", timeout=WAIT)
+    for place in ("1.", "2."):
+        tab.get_by_role("button", name="Next").first.click()
+        expect(heading.first).to_contain_text(place, timeout=WAIT)
+        tab.wait_for_url(f"**/lesson?step={place[0]}")
+    tab.go_back()
+    expect(heading.first).to_contain_text("1.", timeout=WAIT)
+    tab.go_back()
+    expect(heading.first).to_have_text("Three questions before you start", timeout=WAIT)
+    assert tab.url.endswith("/lesson")
+
+
 @pytest.mark.parametrize("path", PAGES)
 def test_every_page_opens_by_its_link_in_light_and_dark_and_narrow(chromium, server, shot, path):
     page = chromium.new_page(viewport={"width": 1280, "height": 800}, color_scheme="dark")

@@ -36,6 +36,7 @@ IMPORTED = (
     "the text of models trained on them, may be about real people."
 )
 _REGISTERED = "shell_navigation_registered"
+_NOW, _BEFORE = "shell_page", "shell_page_before"  # names of this run's page and of the last run's
 _PAGES = (  # short name, title, icon, help
     ("home", "Home", "home", "The app in three pictures, and a first leak."),
     ("lesson", "Lesson", "school", "Five steps, alone or with a class: predict, look, and check your answer."),
@@ -151,6 +152,7 @@ def page(title: str, question: str, *, icon: str | None = None, guesses: bool = 
     delivery.follow_reconnections()
     media.hide_addresses()
     name = next((name for name, label, _, _ in _PAGES if label == title), "home")
+    st.session_state[_BEFORE], st.session_state[_NOW] = st.session_state.get(_NOW), name
     together.begin(name, page_names())
     cleanup.start_thread(str(resources.data()), resources.every_workspace())
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", key="page-head"):
@@ -169,6 +171,11 @@ def page(title: str, question: str, *, icon: str | None = None, guesses: bool = 
     with st.container(key="page-question"):
         st.markdown(question)
     _list_damaged()
+
+
+def same_page() -> bool:
+    """Whether the session's last run was of this page, too."""
+    return st.session_state.get(_BEFORE) == st.session_state.get(_NOW)
 
 
 def _list_damaged() -> None:

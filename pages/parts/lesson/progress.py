@@ -3,23 +3,26 @@
 The five steps are places 1 to 5. At place 0 and at place 6 (`AFTER`) three questions are asked (`lesson.quiz`).
 
 In the link: `step` (the place), `guesses` (one letter per step, `-` for none), `shown` (the steps whose answer was
-seen), and in a class `room`, `round` and, for the presenter, `host`.
+seen), and in a class `room`, `round` and, for the presenter, `host`. At place 0 there is no `step`, so that the
+browser's Back button leaves the lesson from there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from string import ascii_lowercase
 
 import streamlit as st
 
-from pages.parts.common import guess
+from pages.parts.common import guess, shell
 from pages.parts.session import classroom
 from pages.parts.session.room_values import AFTER
 
 STEPS, BEFORE = 5, 0
 PLACES = "0123456"  # as the link names them
 _AT, _SHOWN, _BEGUN, _LED = "lesson_step", "lesson_shown", "lesson_begun", "lesson_led"
+_LINK, _MOVED = "lesson_link", "lesson_moved"
+_IN_LINK = ("step", "guesses", "shown", "before", "after")  # the last two are written by `quiz`
 
 
 def begin(answers: Sequence[Sequence[str]]) -> None:
@@ -31,6 +34,8 @@ def begin(answers: Sequence[Sequence[str]]) -> None:
     if _BEGUN not in st.session_state:
         st.session_state[_BEGUN] = True
         _restore(answers)
+    else:
+        _adopt()
     now = classroom.counts()
     if now and now.round != classroom.joined_round():
         restart()
@@ -49,6 +54,38 @@ def _count(answers: Sequence[Sequence[str]]) -> None:
         given = guess.given(key(number))
         if given:
             classroom.predicted(number, given)
+
+
+def _adopt() -> None:
+    """Go where the link leads if it has changed by itself: by the browser's Back or Forward button.
+
+    Without a place it leads to the start, unless the reader comes from another page: the menu's link has no place, and
+    continues the lesson. Predictions are kept, since a class has counted them.
+    """
+    asked, before = st.query_params.get("step"), st.session_state.get(_LINK)
+    moved = before is not None and _link() != before and (asked is not None or shell.same_page())
+    st.session_state[_MOVED] = moved
+    if moved:
+        _go_to(asked or "")
+        st.session_state[_SHOWN] = _linked_shown()
+
+
+def moved() -> bool:
+    """Whether a Back button led here. Then nothing is written into the link: a new entry would undo the button."""
+    return bool(st.session_state.get(_MOVED))
+
+
+def keep_link() -> None:
+    """Remember the link as this run leaves it, so that the next one notices a Back button."""
+    st.session_state[_LINK] = _link()
+
+
+def _link() -> tuple[str | None, ...]:
+    return tuple(st.query_params.get(name) for name in _IN_LINK)
+
+
+def _linked_shown() -> set[int]:
+    return {int(number) for number in st.query_params.get("shown", "") if number in "12345"}
 
 
 def _follow() -> None:
@@ -122,22 +159,29 @@ def share(answers: Sequence[Sequence[str]]) -> None:
         given = guess.given(key(number))
         letters += ascii_lowercase[options.index(given)] if given in options else "-"
     parameters = {
-        "step": str(step()),
+        "step": str(step()) if step() != BEFORE or st.query_params.get("step") == str(BEFORE) else None,
         "guesses": letters if letters.strip("-") else None,
         "shown": "".join(str(number) for number in range(1, STEPS + 1) if shown(number)) or None,
         "room": classroom.room(),
         "round": None if classroom.room() is None else str(classroom.joined_round()),
         "host": classroom.host_key(),
     }
-    for name, value in parameters.items():
-        if value is None:
-            st.query_params.pop(name, None)
-        elif st.query_params.get(name) != value:
-            st.query_params[name] = value
+    if not moved():
+        write_link(parameters)
     if classroom.leading():
         classroom.lead("lesson", {"step": str(step())})
         if 1 <= step() <= STEPS and shown(step()):
             classroom.reveal(step())
+
+
+def write_link(parameters: Mapping[str, str | None]) -> None:
+    """Set what has a value and remove the others; one entry in the browser's history for all that is set."""
+    for name, value in parameters.items():
+        if value is None:
+            st.query_params.pop(name, None)
+    new = {name: value for name, value in parameters.items() if value not in (None, st.query_params.get(name))}
+    if new:
+        st.query_params.update(new)
 
 
 def _restore(answers: Sequence[Sequence[str]]) -> None:
@@ -152,7 +196,7 @@ def _restore(answers: Sequence[Sequence[str]]) -> None:
         if 0 <= place < len(options):
             guess.keep(key(number), options[place])
             given.add(number)
-    st.session_state[_SHOWN] = {int(number) for number in st.query_params.get("shown", "") if number in "12345"}
+    st.session_state[_SHOWN] = _linked_shown()
     for number in st.session_state[_SHOWN] - given:
         guess.keep(key(number), "")  # the answer was shown without a guess
     if now and "round" in st.query_params:

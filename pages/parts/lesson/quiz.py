@@ -41,15 +41,16 @@ def begin() -> None:
 
 def share() -> None:
     """Write this session's answers into the link."""
+    if progress.moved():
+        return
+    parameters = {}
     for after, name in _NAMES.items():
         given = _given(after=after)
         letters = "".join(
             ascii_lowercase[given[number]] if number in given else "-" for number in range(len(QUESTIONS))
         )
-        if not given:
-            st.query_params.pop(name, None)
-        elif st.query_params.get(name) != letters:
-            st.query_params[name] = letters
+        parameters[name] = letters if given else None
+    progress.write_link(parameters)
 
 
 def given(question: int, *, after: bool) -> int | None:

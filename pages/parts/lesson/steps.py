@@ -215,7 +215,7 @@ def _privacy(figures: Figures) -> Step:
                 "tradeoff",
                 "Move ε yourself",
                 {
-                    "model": MODEL_NAMES[figures.sweep.model.kind],
+                    **_model(figures),
                     "family": figures.sweep.id,
                     "at": epsilon_key(figures.shown_epsilon),
                     "risk": "full names",
@@ -289,7 +289,6 @@ def _membership(figures: Figures) -> Step:
 def _decision(figures: Figures, choice: str | None) -> Step:
     by_name = {epsilon_text(epsilon, figures): epsilon for epsilon in (*figures.epsilons, math.inf)}
     at = figures.shown_epsilon if choice is None else by_name.get(choice, figures.shown_epsilon)
-    model = MODEL_NAMES[figures.sweep.model.kind]
     return Step(
         title="Decide: choose an ε and justify it",
         question="The hospital wants to give such a model to a university. Which model would you sign off on?",
@@ -299,13 +298,13 @@ def _decision(figures: Figures, choice: str | None) -> Step:
             Look(
                 "tradeoff",
                 "Look at the figures again",
-                {"model": model, "family": figures.sweep.id, "at": epsilon_key(at)},
+                {**_model(figures), "family": figures.sweep.id, "at": epsilon_key(at)},
                 "Read what your ε guarantees and what was measured.",
             ),
             Look(
                 "tradeoff",
                 "Set your own limits",
-                {"model": model, "family": figures.sweep.id, "view": "Which ε?"},
+                {**_model(figures), "family": figures.sweep.id, "view": "Which ε?"},
                 "Set the risk that you accept. Which ε do these runs recommend?",
             ),
             Look(
@@ -339,6 +338,15 @@ def _decision(figures: Figures, choice: str | None) -> Step:
 def _bin(value: float, bins: tuple[tuple[str, float], ...]) -> str:
     """The first answer whose upper end the value does not exceed."""
     return next(name for name, end in bins if value <= end)
+
+
+def _model(figures: Figures) -> dict[str, str]:
+    """The trade-off's parameter for the model; nothing for its default.
+
+    Streamlit drops a default from the address by a further entry in the history, and one click of Back is then lost.
+    """
+    kind = figures.sweep.model.kind
+    return {} if kind == next(iter(MODEL_NAMES)) else {"model": MODEL_NAMES[kind]}
 
 
 def _pair(figures: Figures) -> dict[str, str]:

@@ -37,8 +37,8 @@ def press(app, key: str):
 
 
 def link(app, name: str) -> str:
-    """A parameter of the page's link."""
-    value = app.query_params[name]
+    """A parameter of the page's link; empty if the link lacks it."""
+    value = app.query_params.get(name, "")
     return value if isinstance(value, str) else value[-1]
 
 
@@ -138,6 +138,7 @@ def test_every_step_opens_a_page_that_there_is(served):
         assert step.looks and all(place.page in shell.pages() for place in step.looks)
         assert step.right is None or step.right in step.answers
         assert not step.picture.empty and step.picture["what"].is_unique
+        assert all("model" not in place.query for place in step.looks), "a default takes an entry of the history"
 
 
 def test_one_held_out_patient_is_one_patient(served):
@@ -178,6 +179,38 @@ def test_every_step_is_drawn_and_the_ends_stop(served):
     assert link(app, "shown") == "12345" and link(app, "step") == "6"
     press(app, "lesson-back")
     assert link(app, "step") == "5"
+
+
+def test_the_back_button_goes_back_a_step_and_leaves_the_lesson_from_its_start(served):
+    app = visit("lesson")
+    assert "step" not in app.query_params, "an entry of the history that leads nowhere new"
+    press(app, "lesson-next")
+    guess(app, "up to 10 in 100")
+    press(app, "lesson-next")
+    address = dict(app.query_params)
+    assert link(app, "step") == "2"
+    app.query_params["step"] = "1"
+    app.run()
+    assert any(header.value.startswith("1. ") for header in app.header) and link(app, "step") == "1"
+    assert app.session_state["guessed_lesson-1"] == "up to 10 in 100", "the class has counted it"
+    for name in list(app.query_params):
+        del app.query_params[name]
+    app.run()
+    assert any("before you start" in header.value for header in app.header)
+    assert not dict(app.query_params), "a new entry would undo the button"
+    app.query_params.update(address)
+    app.run()
+    assert any(header.value.startswith("2. ") for header in app.header), "the Forward button"
+    press(app, "lesson-next")
+    assert link(app, "step") == "3" and link(app, "guesses") == "b----"
+
+
+def test_the_menus_link_continues_the_lesson(served):
+    app = visit("lesson", step="3")
+    app.query_params.clear()
+    app.switch_page("pages/glossary.py").run()
+    app.switch_page("pages/lesson.py").run()
+    assert any(header.value.startswith("3. ") for header in app.header) and link(app, "step") == "3"
 
 
 def test_a_link_restores_the_lesson_and_nonsense_in_it_is_passed_over(served):
@@ -249,7 +282,7 @@ def test_when_the_presenter_begins_again_everybody_does(served):
     assert "0 answered all three questions" in said(host)
     student.run()
     assert "Your answer" not in said(student) and "guesses" not in student.query_params
-    assert link(student, "step") == "0", "from the start, with the three questions"
+    assert "step" not in student.query_params, "from the start, with the three questions"
     guess(press(student, "lesson-next"), "more than half")
     press(host, "lesson-next")
     assert "1 prediction so far" in said(host)
@@ -331,7 +364,7 @@ def test_only_the_presenter_leads(served):
     rooms.lead(code, "lesson", {"step": "<b>"})
     assert rooms.counts(code).lead.number == first.number + 1
     student.run()
-    assert not student.exception and link(student, "step") == "0", "no place of that name: the start"
+    assert not student.exception and "step" not in student.query_params, "no place of that name: the start"
     rooms.release(code)
     assert rooms.counts(code).lead is None
 
@@ -341,7 +374,7 @@ def test_a_page_that_is_loaded_anew_after_the_class_began_again_begins_again_too
     code = link(host, "room")
     press(host, "class-reset")
     late = visit("lesson", step="1", screen="page", room=code, round="0", guesses="a----", shown="1")
-    assert link(late, "step") == "0" and "guesses" not in late.query_params and link(late, "round") == "1"
+    assert not {"step", "guesses"} & set(late.query_params) and link(late, "round") == "1"
     assert "Guess first" in said(press(late, "lesson-next"))
 
 
