@@ -45,6 +45,10 @@ SHARES = (
 PAIRS = (("about 50, a coin toss", 55), ("56 to 70", 70), ("71 to 85", 85), ("86 to 95", 95), ("more than 95", 100))
 COINCIDENCE = ("clearly lower", "about the same", "clearly higher")
 NO_EPSILON = "none of these"
+BY_EPSILON_ALONE = (
+    "This follows from ε and δ alone, for any training. The report also counts by this training's own steps, which may "
+    "allow fewer."
+)
 
 
 @dataclass(frozen=True)
@@ -363,7 +367,7 @@ def _defence(figures: Figures, epsilon: float) -> str:
     return "\n".join(
         (
             f"**{epsilon_text(epsilon, figures)}**",
-            f"- {guarantee}: {wording.odds_sentence(epsilon, privacy.delta, privacy.unit)}"
+            f"- {guarantee}: {wording.odds_sentence(epsilon, privacy.delta, privacy.unit)} {BY_EPSILON_ALONE}"
             f"{f' {SENTENCE}' if public else ''}",
             f"- Measured: full names of {wording.percent(names.value)} of the patients{against}; the loss attack of "
             f"step 4 is right in {pairs_text(auc)} pairs of notes. {per_patient_text(figures, epsilon)}",
@@ -392,7 +396,8 @@ def _costs(figures: Figures) -> pd.DataFrame:
             )
         )
     return pd.DataFrame(
-        rows, columns=["training", "right guesses, on average at most", "full names", "AUC", perplexity]
+        rows,
+        columns=["training", "right guesses by ε and δ alone, on average at most", "full names", "AUC", perplexity],
     )
 
 

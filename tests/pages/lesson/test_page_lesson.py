@@ -103,6 +103,7 @@ def test_a_choice_of_epsilon_is_defended_with_its_own_figures(served):
     found = figures()
     plain, private = (steps(found, choice)[4].reveal for choice in ("no privacy", "ε = 8 per note"))
     assert "nothing limits" in plain and "attackers" in private and "nothing limits" not in private
+    assert "from ε and δ alone" in private, "the report's first figure counts by the steps, and is lower"
 
 
 def test_only_secret_noise_makes_the_lessons_epsilon_a_promise(served, monkeypatch):
