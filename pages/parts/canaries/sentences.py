@@ -104,17 +104,18 @@ def patients_answer(name: str, people: pd.DataFrame) -> str:
 
 
 def race_answer(name: str, race: pd.DataFrame) -> str:
-    """A sentence: the exposure of the canary planted least often, next to the one never planted."""
+    """A sentence: the exposure of the canaries planted least and most often, next to the one never planted."""
     ends = race.sort_values("epoch").groupby("copies")["exposure"].agg(["first", "last"])
     planted = [copies for copies in ends.index if copies > 0]
     if not planted:
         return f"{name}: no tracked canary was planted."
-    copies = min(planted)
-    one, times = ends.loc[copies], "1 copy" if copies == 1 else f"{copies} copies"
-    control = f"; the one never planted ends at {ends.loc[0, 'last']:.1f}" if 0 in ends.index else ""
+    copies, most = min(planted), max(planted)
+    one, last = ends.loc[copies], ends["last"]
+    others = f"; the one with {_copies(most)} ends at {last[most]:.1f}" if most > copies else ""
+    others += f"; the one never planted ends at {last[0]:.1f}" if 0 in ends.index else ""
     return (
-        f"**{name}**: the canary with {times} has {one['first']:.1f} bits after the first epoch and "
-        f"{one['last']:.1f} after the last{control}."
+        f"**{name}**: the canary with {_copies(copies)} has {one['first']:.1f} bits after the first epoch and "
+        f"{one['last']:.1f} after the last{others}."
     )
 
 
@@ -197,8 +198,9 @@ def _fixed(row: pd.Series, unit: str) -> str:
         return ""
     canaries, guesses = sum(int(row[name]) for name in ("tp", "fn", "fp", "tn")), int(row["trials"])
     made = "" if guesses == canaries else f", made {guesses} guesses"
+    correct = int(row["correct"])
+    short = "" if correct == guesses else f", not all {guesses}"
     return (
-        f"The audit fixed beforehand had {canaries} canaries of one {unit} each{made} and guessed "
-        f"{int(row['correct'])} correctly. It could have proved ε ≥ "
-        f"{proved_text(float(row['ceiling']))} at most."
+        f"The audit fixed beforehand had {canaries} canaries of one {unit} each{made} and here guessed {correct} "
+        f"correctly{short}. It could have proved ε ≥ {proved_text(float(row['ceiling']))} at most."
     )

@@ -102,6 +102,7 @@ def race_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
     for number, (name, table) in enumerate(races.items()):
         guess.show_answer(answer if number == 0 else "", sentences.race_answer(name, table))
     chart_style.show(canary_charts.race(races), key="race-chart", alt="Exposure of three canaries after every epoch")
+    st.caption("Each line is a single canary, so it is noisy: one with more copies can end below one with fewer.")
     data_table(together(races), name="canary-race")
     sentences.how("race")
 
@@ -178,8 +179,8 @@ def guarantee_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
     at = "" if delta == 0 else f" with δ = {delta_text(delta)}"
     guess.show_answer(
         answer,
-        f"A coin decided for each of twelve canaries whether it is planted. Twelve right guesses of twelve are so "
-        f"unlikely at a small ε that they prove ε ≥ {proved_text(proved)}{at}, at 95\u00a0% confidence.",
+        f"A coin decided for each of twelve canaries whether it is planted. Twelve right guesses of twelve would be "
+        f"so unlikely at a small ε that they would prove ε ≥ {proved_text(proved)}{at}, at 95\u00a0% confidence.",
     )
     for number, (name, run) in enumerate(chosen.items()):
         st.header(name)
@@ -201,7 +202,7 @@ def guarantee_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
 
 
 def risk_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
-    """The PrivAI-Leak report's score, old and calibrated; two are compared if they consist of the same parts."""
+    """The PrivAI-Leak report's score, as published and calibrated; two are compared if they have the same parts."""
     scores = {name: of_run(risk_table, run) for name, run in chosen.items()}
     missing = " ".join(sentence for name, run in chosen.items() for sentence in without(name, run, scores[name]))
     alike = len({parts_of(table) for table in scores.values()}) == 1
@@ -217,7 +218,8 @@ def risk_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
         old, calibrated = (risk_sums(scores, version) for version in (OLD, CALIBRATED))
         guess.show_answer(
             answer,
-            f"The published score, without controls, is {old}. With each control subtracted, it is {calibrated}.",
+            f"The published score, without controls, is {old}; it checks each text for a single patient and so misses "
+            f"most leaks. With all patients checked and each control subtracted, it is {calibrated}.",
         )
     else:
         st.info(

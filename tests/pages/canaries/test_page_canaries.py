@@ -78,9 +78,41 @@ def test_risk_scores_of_different_parts_are_not_compared(audited, monkeypatch, s
 
 def test_risk_scores_of_the_same_parts_are_compared(data, smoke_specs):
     app = opened(view="Risk score", left=smoke_specs["plain"].run_id, right=smoke_specs["dp"].run_id)
-    assert re.search(r"The published score, without controls, is \d\.\d\d for “.+” and \d\.\d\d for “.+”\.", said(app))
+    assert re.search(r"The published score, without controls, is \d\.\d\d for “.+” and \d\.\d\d for “.+”;", said(app))
+    assert "it checks each text for a single patient and so misses most leaks" in said(app), (
+        "so it may be the lower one"
+    )
     assert not any("Do not compare" in info.value for info in app.info)
     assert any("“no privacy” has no part" in caption.value for caption in app.caption)
+
+
+def test_the_fold_of_the_risk_score_has_the_names_of_its_chart():
+    for name in ("**As published**", "**Calibrated**", "word for\nword"):
+        assert name in HOW["risk"]
+    assert "exact" not in HOW["risk"] and "**Old**" not in HOW["risk"]
+
+
+def test_twelve_right_guesses_are_an_example_and_the_audit_s_own_are_named_after_it(data, smoke_specs):
+    told = said(opened(view="Guarantee", left=smoke_specs["dp"].run_id))
+    assert "so unlikely at a small ε that they would prove ε ≥ " in told
+    row = {"evidence": sentences.ONE_RUN, "tp": 6, "fn": 1, "fp": 0, "tn": 5, "trials": 12, "ceiling": 1.25}
+    fixed = sentences._fixed(pd.Series(row | {"correct": 11}), "note")
+    assert "12 canaries of one note each and here guessed 11 correctly, not all 12. It could" in fixed
+    assert "here guessed 12 correctly. It could" in sentences._fixed(pd.Series(row | {"correct": 12}), "note")
+
+
+def test_the_race_names_the_most_copies_and_that_a_line_is_one_canary(data, smoke_specs):
+    ends = {1: (0.8, 2.4), 8: (0.3, 1.4), 0: (0.9, 0.7)}
+    rows = [(epoch, copies, ends[copies][epoch - 1]) for epoch in (1, 2) for copies in ends]
+    table = pd.DataFrame(rows, columns=["epoch", "copies", "exposure"])
+    assert sentences.race_answer("a", table) == (
+        "**a**: the canary with 1 copy has 0.8 bits after the first epoch and 2.4 after the last; the one with 8 "
+        "copies ends at 1.4; the one never planted ends at 0.7."
+    )
+    few = sentences.race_answer("a", table[table["copies"] == 8])
+    assert few == "**a**: the canary with 8 copies has 0.3 bits after the first epoch and 1.4 after the last."
+    captions = opened(view="Epochs", left=smoke_specs["plain"].run_id).caption
+    assert any("Each line is a single canary, so it is noisy" in one.value for one in captions)
 
 
 def test_the_guarantee_tells_what_could_not_be_proved(data, smoke_specs):
