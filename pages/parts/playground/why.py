@@ -114,7 +114,8 @@ def _explain(written: Written, pair: Sequence[Run]) -> None:
     runs = inspection.with_public([run, *again, *pair])
     streams = inspection.start(runs, whole)
     with st.spinner("Looking for it in the training notes …", show_time=True):
-        found = _passages(whole, start, end, run)
+        own = len(without_controls(written.prompt))  # the user's words say nothing about the model
+        found = _passages(whole[own:], start - own, end - own, run)
     source, tokens = st.tabs(["Where it comes from", "Token by token"])
     with source:
         st.markdown(source_sentence(written, found, run))
@@ -141,7 +142,7 @@ def _passages(whole: str, start: int, end: int, run: Run) -> list[Passage]:
 
 
 def source_sentence(written: Written, found: Sequence[Passage], run: Run) -> str:
-    """How often the value appears in the training notes, and in whose."""
+    """How often the value appears in the training notes, in whose, and the longest run of words that is there too."""
     value = f"“{literal(written.value)}”"
     if run.spec.is_base:
         return f"The public model was trained on none of these notes, so {value} comes from none of them."
@@ -157,7 +158,9 @@ def source_sentence(written: Written, found: Sequence[Passage], run: Run) -> str
     about = "about " * (run.spec.privacy.private or run.spec.training.clip_norm is not None)  # drawn by chance
     read = f"{about}once" if epochs == 1 else f"{about}{epochs:,} times{'' if notes == 1 else ' each'}"
     most = max(one.words for one in found)
-    shared = f" The longest run of words that it shares with one of them is **{most:,} words**." if most > 1 else ""
+    shared = (
+        f" The longest run of words that its text shares with one of them is **{most:,} words**." if most > 1 else ""
+    )
     note = "this note" if notes == 1 else "these notes"
     return f"{value} appears {often} in the training notes, {where} of {whose}. The model read {note} {read}.{shared}"
 

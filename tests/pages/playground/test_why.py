@@ -64,6 +64,16 @@ def test_a_leaked_name_opens_its_notes_and_its_chance_in_each_model(page, worksp
     assert "the same words" in html_of(page)
 
 
+def test_the_words_of_the_prompt_are_not_counted_as_the_model_s(page, monkeypatch):
+    page.chat_input[0].set_value("Patient:").run()
+    answer, looked = page.session_state["tries"][-1].answers[0], []
+    monkeypatch.setattr(why, "_passages", lambda text, start, end, run: looked.append(text[start:end] + text) or [])
+    next(button for button in page.button if button.label == "Why did it leak?").click().run()
+    assert not page.exception
+    span = next(span for span in answer.spans[0] if span.kind == "leak")
+    assert looked == [answer.texts[0][span.start : span.end] + answer.texts[0]]
+
+
 def test_the_newest_text_is_judged_by_every_model(page):
     next(button for button in page.button if button.label == "Look inside").click().run()
     assert not page.exception and not page.error
@@ -96,7 +106,7 @@ def test_the_source_in_a_sentence(workspace):
     both = [Passage("N1", "P1", 3, 0, 7, 5), Passage("N2", "P1", 1, 0, 7, 2)]
     assert why.source_sentence(written, both, run) == (
         "“Ann Lee” appears **4 times** in the training notes, in 2 notes of patient P1. The model read these notes 25 "
-        "times each. The longest run of words that it shares with one of them is **5 words**."
+        "times each. The longest run of words that its text shares with one of them is **5 words**."
     )
     one = [Passage("N1", "P1", 1, 0, 7, 1)]
     assert why.source_sentence(written, one, run) == (
