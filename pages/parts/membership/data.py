@@ -74,6 +74,12 @@ def complete_attacks(run: Run) -> list[str]:
     return _complete(found.attrs["key"], found)
 
 
+def partial_attacks(run: Run) -> list[str]:
+    """The attacks that scored only some of the patients of a run, in the battery's order."""
+    made, complete = attacks(run), complete_attacks(run)
+    return [name for name in REGISTRY if name in made and name not in complete]
+
+
 @resources.cached_data(max_entries=64, show_spinner=False)
 def _complete(key: str, _scores: pd.DataFrame) -> list[str]:
     judged = _scores[_scores["split"].isin(["member", "heldout"])].groupby("attack")["patient_id"].nunique()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -167,6 +167,11 @@ def leakage_sentence(found: Caught, level: str) -> str:
     else:
         said = f"Of {called:,} accused {things}, {percent(found.members / called)} are {members}"
     return f"{sentence} {said}; {members} are {base} of all evaluated {things}."
+
+
+def partial_sentence(attacks: Sequence[str]) -> str:
+    """The attacks that a comparison patient by patient leaves out, and why; empty without any."""
+    return f" Left out, since they scored only some of the patients: {', '.join(attacks)}." if attacks else ""
 
 
 def population_sentence(judged: Units, level: str) -> str:

@@ -24,6 +24,7 @@ from pages.parts.access import gate
 from pages.parts.common import chart_style, guess
 from pages.parts.common.data_table import csv_button, data_table
 from pages.parts.common.public_noise import caption_public_noise
+from pages.parts.common.query_params import KEEP
 from pages.parts.membership import charts as membership_charts
 from pages.parts.membership import data
 from pages.parts.membership.methods import HOW
@@ -34,6 +35,7 @@ from pages.parts.membership.sentences import (
     for_a_patient,
     for_an_exchange,
     leakage_sentence,
+    partial_sentence,
     population_sentence,
     roc_sentence,
     sides,
@@ -95,9 +97,10 @@ def roc_view(choice: Choice) -> None:
         return
     same = {of: table for (_, of, by), table in curves.items() if by == attack}
     guess.show_answer(answer, roc_sentence(same, attack, choice.level))
-    log = (
-        choice.knobs.segmented_control("Axes", ["linear", "log"], default="linear", required=True, key="axes") == "log"
+    axes = choice.knobs.segmented_control(
+        "Axes", ["linear", "log"], default="linear", required=True, key="axes", **KEEP
     )
+    log = axes == "log"
     ceilings = _ceilings(choice)
     drawn = {key: one for key, one in ceilings.items() if one.delta < 1}
     alt = f"ROC curves of {len(curves)} attacks: {', '.join(f'{name} by {attack}' for _, name, attack in curves)}."
@@ -300,7 +303,7 @@ def overlap_view(choice: Choice) -> None:
     st.caption(
         "A column is a patient; full colour: this attack accuses them. The number behind an attack counts the members "
         "it catches. Patients that most attacks accuse come first. Held-out patients show how often attacks agree by "
-        "mistake."
+        f"mistake.{partial_sentence(data.partial_attacks(run))}"
     )
     table = found.accused.assign(group=np.where(found.member, "member", "held out"), attacks=found.accused.sum(axis=1))
     caught_by_models = data.shadow_patients(run)

@@ -265,8 +265,15 @@ def test_who_is_caught_is_counted_by_patient_beside_those_accused_by_mistake(aud
     assert f"At least one of 2 attacks accuses {some} of {members} members" in answer
     assert f"All 2 accuse {both} of {members} members" in answer and f"of {others} held-out patients" in answer
     assert "The intervals are for attacks that each accuse 10\u00a0% of the held-out patients." in answer
+    told = [one.value for one in app.caption if "Left out, since they scored only some of the patients" in one.value]
+    assert len(told) == 1 and told[0].endswith("patients: attention.")
     table = next(one.value for one in app.dataframe if "group" in one.value)
     assert len(table) == members + others and table["attacks"].max() <= 2
+
+
+def test_the_axes_are_kept_in_the_link(data, smoke_specs):
+    app = opened(left=smoke_specs["plain"].run_id, axes="log")
+    assert app.segmented_control(key="axes").value == "log"
 
 
 def test_one_attack_has_no_interval_for_those_that_its_threshold_was_set_on():
