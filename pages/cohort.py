@@ -52,7 +52,8 @@ if spec is not None and too_large_to_build(spec):
     st.caption(describe(spec))
     show_command(spec)
 elif spec is not None:
-    st.caption(describe(spec))
+    described = st.empty()
+    described.caption(describe(spec))
     with st.container(horizontal=True, vertical_alignment="center"):
         shell.link("train", "Train a model on this cohort", icon=":material/model_training:")
         if spec.imported is None:
@@ -61,6 +62,7 @@ elif spec is not None:
         with layout.fresh("answer", spec.digest()):
             with st.skeleton(height=400):
                 cohort = owner.workspace().corpus(spec, store=False)
+            described.caption(view.describe(cohort, describe(spec)))
             show_cohort(cohort)
     except OSError as error:
         st.error(error_sentence(error), icon=":material/hard_drive:")

@@ -16,6 +16,7 @@ import streamlit as st
 from core.corpus import profile
 from core.corpus.canary_forms import PATIENT
 from core.corpus.tables import NOTES, Corpus
+from core.evaluation.wording import percent
 from pages.parts.access import viewer
 from pages.parts.common import chart_style
 from pages.parts.common.data_table import csv_button, data_table
@@ -38,6 +39,18 @@ SPLITS = {
 }
 
 
+def describe(corpus: Corpus, planned: str) -> str:
+    """One line on a cohort that exists, with its own number of notes; `planned` where notes were uploaded."""
+    spec = corpus.spec
+    if spec is None or spec.imported is not None:
+        return planned
+    kind = "short notes" if spec.note_length == "brief" else "notes"
+    return (
+        f"{len(corpus.notes):,} {kind}, counted by group below; {percent(spec.naming_rate)} of the notes name their "
+        f"patient; seed {spec.seed}."
+    )
+
+
 def split_counts(corpus: Corpus) -> None:
     """The cohort's splits, each with its patients and notes."""
     table = profile.splits(corpus).set_index("split")
@@ -55,12 +68,12 @@ def split_counts(corpus: Corpus) -> None:
 
 
 def _of_what(corpus: Corpus, split: str, notes: int) -> str:
-    """What a split counts. A coin left some canaries out, so the planted ones are fewer than the cohort has."""
+    """What a split counts. Of canaries, how many there are: a coin left some out, the others were planted."""
     if split != "canary":
         return f"patients, {notes:,} note{'s' * (notes != 1)}"
     whole = int((corpus.canaries["form"] == PATIENT).sum())
-    sentences = f"of {len(corpus.canaries) - whole:,} sentences"
-    return f"{sentences} and {whole:,} patients together" if whole else sentences
+    sentences = f"{len(corpus.canaries) - whole:,} sentences"
+    return f"of {len(corpus.canaries):,}: {sentences} and {whole:,} patients" if whole else f"of {sentences}"
 
 
 def read_notes(corpus: Corpus) -> None:
