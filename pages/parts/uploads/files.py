@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from core.common.files import create
-from core.corpus.importing.files import BadNotes
+from core.corpus.importing.files import BadNotes, listed
 from core.corpus.importing.mimic import is_mimic
 from core.runs.store import full_disk_as_sentence
 from core.runs.uploads.scratch import Scratch
@@ -78,8 +78,9 @@ def on_disk(box: str, files: Sequence[UploadedFile]) -> Path:
         return folder / Path(files[0].name).name
     if not is_mimic(folder):
         raise BadNotes(
-            f"{len(files)} files must be the tables of MIMIC-III, but NOTEEVENTS is missing. Choose one file of notes, "
-            "or NOTEEVENTS, PATIENTS, ADMISSIONS and DIAGNOSES_ICD together."
+            f"The box has {len(files)} files ({listed([file.name for file in files])}), since an earlier file stays in "
+            "it until you remove it with ×. Choose one file of notes, or NOTEEVENTS, PATIENTS, ADMISSIONS and "
+            "DIAGNOSES_ICD of MIMIC-III together; NOTEEVENTS is missing."
         )
     return folder
 

@@ -158,7 +158,9 @@ def test_the_tables_of_mimic_are_taken_together(cohort, tmp_path):
     files = [(f"{name}.csv", text.encode(), "text/csv") for name, text in tables.items()]
     app = cohort()
     app.file_uploader(key="own_file").set_value(files[1:]).run()
-    assert any("NOTEEVENTS is missing" in error.value.replace("\\", "") for error in app.error)
+    (told,) = [error.value.replace("\\", "") for error in app.error]
+    assert told.startswith("The box has 3 files (PATIENTS.csv, ADMISSIONS.csv, DIAGNOSES_ICD.csv), since an earlier")
+    assert "until you remove it" in told and "NOTEEVENTS is missing" in told
     app.file_uploader(key="own_file").set_value(files).run()
     assert not app.exception and not app.selectbox[0].key.startswith("own_column")
     waited(app)
