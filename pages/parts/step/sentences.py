@@ -58,7 +58,7 @@ def hidden(moved: float, norm: float, sigma: float, unit: str) -> str:
 
 
 def whose(step: StepGradients, run: Run) -> str:
-    """Which units these are."""
+    """Which units these are, what the run lacks, and that Home shows another where it keeps no weights."""
     unit = run.spec.privacy.unit
     part = (
         f"{len(step):,} of the {step.sampled:,} {unit}s"
@@ -68,4 +68,7 @@ def whose(step: StepGradients, run: Run) -> str:
     own = "that a step of this training may sample" if run.spec.secret_noise else "of step 1"
     if run.spec.secret_noise:
         own += " (its own sample is secret)"
-    return f"{part} {own}, in the order of the notes. Each step draws a new sample."
+    other = " “Figures only”: this training's texts and scores were left out." if run.figures_only else ""
+    if not run.has_model:
+        other += " Its weights are not kept, so a model on Home is another training, even under a similar name."
+    return f"{part} {own}, in the order of the notes. Each step draws a new sample.{other}"

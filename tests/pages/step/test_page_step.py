@@ -6,12 +6,14 @@ import errno
 import json
 import math
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from core.__main__ import main
 from core.runs.run import RunBroken
+from core.runs.store import Workspace
 from core.training.checks import steps
 from core.training.gradients.clipping import Clipper
 from core.training.step_gradients import StepGradients
@@ -56,6 +58,16 @@ def test_the_page_shows_what_the_command_computes(data, stored, smoke_specs):
 def test_without_a_private_run_it_says_so(monkeypatch, tmp_path):
     monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
     assert "There is no private run yet" in visit("step").info[0].value
+
+
+def test_a_training_without_weights_is_not_taken_for_the_one_on_home(stored, smoke_workspace, smoke_specs):
+    run = Workspace(smoke_workspace, shared=()).run(smoke_specs["dp"].run_id)
+    assert run.has_model and sentences.whose(stored, run).endswith("Each step draws a new sample.")
+    lacking = SimpleNamespace(spec=run.spec, figures_only=True, has_model=False)
+    assert sentences.whose(stored, lacking).endswith(
+        "“Figures only”: this training's texts and scores were left out. Its weights are not kept, so a model on "
+        "Home is another training, even under a similar name."
+    )
 
 
 def test_the_chance_of_a_right_guess_is_that_of_two_bells():
