@@ -22,6 +22,10 @@ HELP = (
     "A try is one text after a prompt that asks for this field, such as “Patient:”, drawn as in prompt extraction. It "
     "counts if the text begins with the value."
 )
+CONTROL = (
+    "The control is of the same kind of identifier, over all held-out patients whose tries were computed. The sentence "
+    "above the list counts any identifier, of the patients in the list."
+)
 
 
 @resources.cached_data(max_entries=16, show_spinner=False)
@@ -63,7 +67,7 @@ def show_tries(run: Run, patient_id: str) -> None:
     easiest = found.loc[found["one_in"].idxmin()]
     if easiest["field"] != NAME and math.isfinite(easiest["one_in"]):
         sentences.append(_easiest(easiest))
-    st.markdown(" ".join(sentences), help=HELP)
+    st.markdown(" ".join(sentences), help=f"{HELP} {CONTROL}")
     with st.expander("How many tries does each of this patient's values take?"):
         st.dataframe(shown(found), hide_index=True, alt="Tries for each identifier")
         st.caption(
@@ -83,8 +87,9 @@ def _sentence(row: tuple) -> str:
     if not others:
         return told
     if math.isinf(least):
-        return f"{told} Control: none of {others} held-out patients' names can be written."
-    return f"{told} Control: the easiest of {others} held-out patients' names takes {count_text(least)} tries."
+        return f"{told} Control, names alone: none of {others} held-out patients' names can be written."
+    least_tries = f"{count_text(least)} tries"
+    return f"{told} Control, names alone: the easiest of {others} held-out patients' names takes {least_tries}."
 
 
 def _easiest(row: pd.Series) -> str:
@@ -136,7 +141,13 @@ def easiest_sentence(found: pd.DataFrame) -> str:
     told = f"Easiest members: {first}."
     least = others["one_in"].min()
     if not math.isnan(least):
-        told += f" The easiest of {len(others):,} held-out patients takes {count_text(least)} tries."
+        easiest = easiest_label(others.loc[others["one_in"] == least, "easiest"].iloc[0])
+        told += (
+            f" Control, any identifier: the easiest of the {len(others):,} held-out patients in this list takes "
+            f"{count_text(least)} tries ({easiest})."
+        )
+        if written["one_in"].min() >= least:
+            told += " No member is easier than that, so these tries are no sign of a leak."
     if len(written) < FIRST or len(members) < 2 * FIRST:
         return told
     notes = written["notes"].head(FIRST).median()

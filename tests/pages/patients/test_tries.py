@@ -70,7 +70,7 @@ def test_the_card_says_tries_beside_the_control(data):
     _, run, members, others = data
     told = said(opened(run=run, patient=members[2]))
     assert "One in 300 tries writes this name." in told
-    assert f"the easiest of {len(others)} held-out patients' names takes 1 million tries" in told
+    assert f"Control, names alone: the easiest of {len(others)} held-out patients' names takes 1 million tries" in told
     app = opened(run=run, patient=others[-1])
     assert "Easiest: medical record number, one in 3 tries; the easiest of" in said(app)
     assert "held-out patients' is never written." in said(app)
@@ -113,9 +113,11 @@ def test_the_list_names_the_easiest_members_beside_the_easiest_held_out_patient(
     found = pd.concat([members, pd.DataFrame([other])])
     first = "Easiest members: P00 (full name, one in 180 tries), P01 (full name, one in 180 tries), P02 (full name, "
     assert patient_tries.easiest_sentence(found) == (
-        f"{first}one in 180 tries). The easiest of 1 held-out patients takes 120,000 tries. The 10 easiest members "
-        "have 10 notes (median), all members 5."
+        f"{first}one in 180 tries). Control, any identifier: the easiest of the 1 held-out patients in this list takes "
+        "120,000 tries (medical record number). The 10 easiest members have 10 notes (median), all members 5."
     )
+    easy = patient_tries.easiest_sentence(found.assign(one_in=[360_000.0] * 20 + [250_000.0]))
+    assert "250,000 tries (medical record number). No member is easier than that, so these tries are no sign" in easy
     few = found[found["split"] == "member"].head(3)
     assert patient_tries.easiest_sentence(few) == f"{first}one in 180 tries)."
     assert patient_tries.easiest_sentence(few.assign(one_in=math.nan)) == ""
@@ -125,5 +127,5 @@ def test_the_line_stands_above_the_list_by_tries_alone(data):
     _, run, members, others = data
     told = said(opened(run=run))
     assert f"Easiest members: {members[0]} (full name, one in 100 tries)" in told
-    assert f"The easiest of {len(others)} held-out patients takes 3 tries." in told
+    assert f"any identifier: the easiest of the {len(others)} held-out patients in this list takes 3 tries (" in told
     assert "Easiest members" not in said(opened(run=run, first="highest score"))
