@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.parts.common import layout, shell
+from pages.parts.common import layout, scroll, shell
 from pages.parts.patients import controls
 from pages.parts.patients.card import card
 from pages.parts.patients.views import buckets_view, patients_view
@@ -28,7 +28,9 @@ if runs:
         buckets_view(choice, beside, runs, bucket)
     with layout.fresh("patients", (*picked, bucket)):
         patients_view(choice, bucket)
+    place = st.container()
     card(choice, runs)
+    scroll.here(place)
     run_picker.say_left_out()
 else:
     st.info(

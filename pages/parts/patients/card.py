@@ -16,7 +16,7 @@ from core.evaluation.wording import percent
 from core.models.shipped_bases import ModelNotFound
 from core.phi.spans import Kind, Span
 from core.runs.run import Run, RunBroken
-from pages.parts.common import layout, shell
+from pages.parts.common import layout, scroll, shell
 from pages.parts.common.data_table import csv_button
 from pages.parts.common.phi_text import fields_html, leaks_html, literal
 from pages.parts.common.query_params import kept_unless_real
@@ -40,6 +40,8 @@ NOTES = 4  # notes per page
 def card(choice: Choice, runs: Sequence[Run]) -> None:
     """The patient with the ID in the text box and, of a generated cohort, in the link; nothing while it is empty."""
     st.divider()
+    if "patient" not in st.session_state and st.query_params.get("patient"):
+        scroll.ask()  # the patient of a link is below the picture and the list
     asked = st.text_input(
         "Patient",
         key="patient",
@@ -174,10 +176,10 @@ def _profile(choice: Choice, found: dict) -> None:
         columns=["code", "disease", "share"],
     ).sort_values("share", ignore_index=True)
     st.dataframe(
-        table,
+        table.style.format({"share": percent}, na_rep="–"),
         hide_index=True,
         alt="Codes of this patient",
-        column_config={"share": st.column_config.NumberColumn("share of patients", format="percent")},
+        column_config={"share": st.column_config.NumberColumn("share of patients")},
     )
 
 
@@ -186,14 +188,10 @@ def _judgements(choice: Choice, patient_id: str) -> None:
     table = data.tables(choice.run).scores_of(list(made.values()), [patient_id]).drop(columns="patient_id")
     st.markdown("**Attacks**, each at its own threshold")
     st.dataframe(
-        table,
+        table.style.format(lambda score: f"{score:.3f}".replace("-", "−"), ["score", "threshold"], na_rep="–"),
         hide_index=True,
         alt="The result of each attack for this patient",
-        column_config={
-            "score": st.column_config.NumberColumn(format="%.3f"),
-            "threshold": st.column_config.NumberColumn(format="%.3f"),
-            "caught": st.column_config.CheckboxColumn("called a member"),
-        },
+        column_config={"caught": st.column_config.CheckboxColumn("called a member")},
     )
 
 
@@ -256,13 +254,10 @@ def _under_dp(choice: Choice, patient_id: str, runs: Sequence[Run]) -> None:
     st.markdown(f"### How ε changes the result for this patient (attack “{choice.attack}”)")
     table = pd.DataFrame(rows, columns=columns)
     st.dataframe(
-        table,
+        table.style.format({"score percentile": percent}, na_rep="–"),
         hide_index=True,
         alt="The same figures at other ε",
-        column_config={
-            "score percentile": st.column_config.NumberColumn(format="percent"),
-            "called a member": st.column_config.CheckboxColumn(),
-        },
+        column_config={"called a member": st.column_config.CheckboxColumn()},
     )
     st.caption(
         "Compare the percentiles. “Called a member” means that the score is above the attack's threshold for that "

@@ -20,10 +20,11 @@ from core.evaluation.rarity.trend import (
     slopes_sentence,
     verdict_of,
 )
+from core.evaluation.wording import p_value_text, percent, signed
 from core.phi.fields import FIELD
 from core.runs.run import Run
 from core.spec.model_names import MODEL_NAMES
-from pages.parts.common import chart_style
+from pages.parts.common import chart_style, scroll
 from pages.parts.common.data_table import csv_button, data_table
 from pages.parts.common.phi_text import literal
 from pages.parts.common.query_params import KEEP
@@ -128,9 +129,12 @@ def _one_run(choice: Choice, table: pd.DataFrame, bucket: int | None) -> None:
     figure = patient_charts.bars(table, control if control is None or len(control) == len(table) else None, bucket)
     alt = f"AUC in {int(table['kept'].sum())} buckets, from the rarest to the most common disease profiles."
     chart_style.show(figure, key=key, alt=alt, on_select=clicked)
+    pair = ("a member", "a held-out patient", "its patients")
+    if choice.level == "admission":
+        pair = ("an admission of a member", "one of a held-out patient", "the patients of its admissions")
     st.caption(
-        f"{literal(run_picker.label(choice.run))}, attack “{choice.attack}”. AUC: how often a member scores above a "
-        "held-out patient of the same bucket, with its 95\u00a0% interval. Click a bar to see its patients."
+        f"{literal(run_picker.label(choice.run))}, attack “{choice.attack}”. AUC: how often {pair[0]} scores above "
+        f"{pair[1]} in the same bucket, with its 95\u00a0% interval. Click a bar to see {pair[2]}."
     )
     data_table(table.assign(bucket=table["bucket"] + 1), name="patients-buckets")
 
@@ -144,16 +148,9 @@ def _several(choice: Choice, beside: str, runs: Sequence[Run]) -> None:
         st.markdown(verdicts_sentence(tested))
     alt = f"AUC by rarity for {len(found)}: {', '.join(found)}."
     chart_style.show(patient_charts.lines(found, colours), key="lines", alt=alt)
-    columns = {
-        name: st.column_config.NumberColumn(format=form)
-        for name, form in (("AUC", "%.3f"), ("change", "%+.2f"), ("p", "%.4f"), ("ρ held out", "%+.2f"))
-    }
-    st.dataframe(
-        comparison(tested, "attack" if beside == OTHER_ATTACKS else "run"),
-        hide_index=True,
-        alt=alt,
-        column_config=columns,
-    )
+    compared = comparison(tested, "attack" if beside == OTHER_ATTACKS else "run")
+    texts = {"AUC": "{:.3f}", "change": signed, "p": _p_text, "ρ held out": signed}
+    st.dataframe(compared.style.format(texts, na_rep="–"), hide_index=True, alt=alt)
     caption = (
         "Change: the difference in AUC from the most common to the rarest profiles; above 0, rarer patients leak more. "
         "p is corrected over the attacks of each run; a small p means that chance rarely gives such a change. ρ held "
@@ -209,6 +206,11 @@ def _end_colour(run: Run) -> str | None:
     return None if run.spec.privacy.private else chart_style.RISK
 
 
+def _p_text(p_value: float) -> str:
+    """`0.060`, `< 0.001`: the form of sentences, without `p` and the sign of equality."""
+    return p_value_text(p_value).removeprefix("p ").removeprefix("= ")
+
+
 def comparison(tested: Mapping[str, Trend], what: str = "run") -> pd.DataFrame:
     """One row per run or attack: its AUC over all patients, how it changes with rarity, and the test's verdict."""
     rows = [
@@ -241,6 +243,7 @@ def patients_view(choice: Choice, bucket: int | None) -> None:
         rows = st.session_state[key].selection.rows
         if rows:
             st.session_state["patient"] = found["patient_id"].iloc[rows[0]]
+            scroll.ask()  # the card is below the list
 
     first = "fewest tries to extract a value" if by_tries else "highest attack score"
     title.markdown(f"**{total:,} patients** in {where}, {first} first")
@@ -248,10 +251,11 @@ def patients_view(choice: Choice, bucket: int | None) -> None:
         st.caption(part)
     if tries is not None and by_tries and (told := easiest_sentence(data.easiest_first(choice, bucket, tries))):
         st.markdown(told)
+    table = shown(found, choice.run, tries=tries is not None)
     if total > PAGE_SIZE:
         row.pagination(math.ceil(total / PAGE_SIZE), key=f"page-{state}")
     st.dataframe(
-        shown(found, choice.run, tries=tries is not None),
+        table.style.format({name: percent for name in (RARER, PERCENTILE) if name in table}, na_rep="–"),
         hide_index=True,
         key=key,
         on_select=clicked,
@@ -260,6 +264,7 @@ def patients_view(choice: Choice, bucket: int | None) -> None:
         alt=f"{total} patients in {where}",
         column_config=_columns(),
     )
+    st.caption(CAUGHT_OF)
     if tries is None and choice.run.spec.model.kind == "gpt2":
         st.markdown(missing_tries(choice.run))
     all_patients = data.every_patient(choice, bucket, tries=tries, by_tries=by_tries)
@@ -278,6 +283,7 @@ FIRST = ("fewest tries", "highest score")
 GROUPS = {"member": "member", "heldout": "held out"}
 RARER, TRY_IN, PERCENTILE, CAUGHT_BY = "rarer than", "one try in", "score percentile", "caught by"
 LIRA = "LiRA: caught in"
+CAUGHT_OF = "“Caught by” is of the attacks that scored the patient: some attacks score only a part of the patients."
 
 
 def _by_tries() -> bool:
@@ -295,11 +301,11 @@ def shown(found: pd.DataFrame, run: Run, *, tries: bool = False) -> pd.DataFrame
         {
             "patient": found["patient_id"],
             "group": found["split"].map(GROUPS),
-            RARER: (1 - found["percentile_rarity"]).round(3),
+            RARER: (1 - found["percentile_rarity"]).round(9),
             "notes": found["notes"],
             TRY_IN: found["one_in"].round(),
             "easiest": found["easiest"].map(easiest_label),
-            PERCENTILE: found["percentile"].round(3),
+            PERCENTILE: found["percentile"],
             CAUGHT_BY: [f"{c} of {n}" for c, n in zip(found["catching"], found["attacks"], strict=True)],
             LIRA: [_caught_in(shadows, patient) for patient in found["patient_id"]],
             "extracted": [fields(one) for one in found["fields"]],
@@ -326,22 +332,20 @@ def _columns() -> dict:
     """Widths that fit a screen of 1280 pixels together; a click on a cell shows all of a long profile."""
     number, text = st.column_config.NumberColumn, st.column_config.TextColumn
     return {
-        "patient": text(width=80),
-        "group": text(width=85),
-        RARER: number(
-            width=95, format="percent", help="Share of patients whose profile is more common (ties count half)."
-        ),
-        "notes": number(width=70),
+        "patient": text(width=70),
+        "group": text(width=75),
+        RARER: number(width=85, help="Share of patients whose profile is more common (ties count half)."),
+        "notes": number(width=60),
         TRY_IN: number(
             width=105, format="localized", help=f"{TRY} The number for the easiest field; empty: no try writes any."
         ),
-        "easiest": text(width=95, help="The identifier that takes fewest tries."),
-        PERCENTILE: number(width=125, format="percent", help="Share of held-out patients with a lower score."),
-        CAUGHT_BY: text(width=95, help="Attacks that call this patient a member at their thresholds."),
+        "easiest": text(width=90, help="The identifier that takes fewest tries."),
+        PERCENTILE: number(width=120, help="Share of held-out patients with a lower score."),
+        CAUGHT_BY: text(width=85, help="Attacks that call this patient a member, of those that scored them."),
         LIRA: text(width=105, help="Of the shadow models that read this patient, those in which LiRA catches them."),
-        "extracted": text(width=130, help="Fields that the model wrote after prompts."),
-        "texts": number(width=65, help="Generated texts with a value of this patient."),
-        "profile": text(width=240),
+        "extracted": text(width=160, help="Fields that the model wrote after prompts."),
+        "texts": number(width=60, help="Generated texts with a value of this patient."),
+        "profile": text(width=150),
     }
 
 

@@ -217,7 +217,7 @@ def test_the_answer_stands_above_the_picture_and_a_bucket_lists_its_patients(mon
     assert any("above 0 means that rarer patients leak more" in caption.value for caption in app.caption)
     assert app.get("plotly_chart") and any("**86 patients** in bucket 1" in text.value for text in app.markdown)
     rarer = table_with(app, "rarer than")["rarer than"]
-    assert (rarer > 0.79).all() and (rarer == rarer.round(3)).all(), "the same digits in every row"
+    assert (rarer > 0.79).all()
 
 
 def test_how_often_lira_catches_a_patient_is_in_the_list_and_on_the_card_beside_its_control(monkeypatch, tmp_path):
@@ -273,7 +273,7 @@ def test_the_csv_says_what_the_list_says_under_the_same_names(data, monkeypatch)
     rarest = found["log_probability"].idxmin()
     assert file["rarer than"].idxmax() == rarest, "the rarest profile is rarer than most, and not than fewest"
     for name in ("rarer than", "score percentile"):
-        assert file[name].round(3).tolist() == page[name].tolist()
+        assert file[name].tolist() == page[name].tolist()
     for name in ("patient", "group", "notes", "extracted", "texts"):
         assert file[name].tolist() == page[name].tolist()
     both = zip(file["caught by"], file["attacks"], strict=True)
