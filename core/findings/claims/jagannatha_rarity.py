@@ -136,7 +136,7 @@ CLAIMS = (
         f"alone. {FEW} {SYNTHETIC}",
         why={
             "cannot tell": "Rarer patients leak more under the ratio to the public model, corrected for these three "
-            "attacks. The Patients page corrects for all six that were tested, and finds no trend. The loss shows "
+            "attacks, and on the Patients page for all six that were tested (p .04). The loss shows "
             "no trend, and a trend of the ratio to a population model is within several points of 0 either way."
         },
         page="patients",

@@ -28,11 +28,11 @@ length of notes predict equally for both groups is removed first, by least squar
 the logit scale, with patients as clusters (Obuchowski 1997).
 
 **Test.** The statistic is the change of the AUC along the line through the buckets, from the most common to the rarest
-profiles. Each member has a place among the held-out patients of similar rarity, and each held-out patient one among
-the members. These places are permuted within each group 999 times; p is the share of permutations with a change at
-least as large, each divided by its standard error. A small p means that chance alone rarely gives such a change. Holm's
-(1979) correction covers all attacks on the run that could be tested. Above an AUC of 0.98 nothing is tested: nearly
-every member is recognised, and the AUC can hardly rise.
+profiles. Each member has a place among the held-out patients of similar rarity, and each held-out patient one among the
+members. These places are permuted within each group 9,999 times, less often in a large cohort; p is the share of
+permutations with a change at least as large, each divided by its standard error. A small p means that chance alone
+rarely gives such a change. Holm's (1979) correction covers all attacks on the run that could be tested. Above an AUC of
+0.98 nothing is tested: nearly every member is recognised, and the AUC can hardly rise.
 
 **Model.** Score on membership, rarity, number of codes, log length, and membership times each of them: least squares
 over patients. The reported figure is membership × rarity, with an interval from resampled patients. It measures rare
