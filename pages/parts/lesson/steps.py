@@ -386,19 +386,10 @@ def _costs(figures: Figures) -> pd.DataFrame:
         right = wording.right_of_100(wording.most_right_guesses(epsilon, privacy.delta))
         right = wording.NEARLY_ALL if right == wording.ALL_RIGHT else right
         limit = "no limit" if math.isinf(epsilon) else f"{right} of 100"
-        rows.append(
-            (
-                epsilon_text(epsilon, figures),
-                limit,
-                wording.percent(names.value),
-                f"{auc.value:.2f}",
-                wording.perplexity_text(cost.value),
-            )
-        )
-    return pd.DataFrame(
-        rows,
-        columns=["training", "right guesses by ε and δ alone, on average at most", "full names", "AUC", perplexity],
-    )
+        measured = (wording.percent(names.value), f"{auc.value:.2f}", wording.perplexity_text(cost.value))
+        rows.append((epsilon_text(epsilon, figures), limit, *measured))
+    guesses = "right guesses by ε and δ alone, on average at most"
+    return pd.DataFrame(rows, columns=["training", guesses, "full names", "AUC", perplexity])
 
 
 def _picture(rows: list[tuple[str, Value | None, str]]) -> pd.DataFrame:
