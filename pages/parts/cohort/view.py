@@ -101,7 +101,7 @@ def _note_filters(corpus: Corpus) -> dict:
             "Group", present, format_func=SPLITS.__getitem__, key="split", placeholder="all", **keep
         )
         kinds = sorted(corpus.notes["note_type"].unique())
-        note_types = st.multiselect("Type of note", kinds, key="note_type", placeholder="all", **keep)
+        note_types = st.multiselect("Type of note", kinds, key="note_type", placeholder="all", **typed)
         patient = st.text_input("Patient", key="patient", placeholder="ID or name", **typed)
         code = st.text_input("ICD code", key="code", placeholder="E11", **typed)
         words = st.text_input("Words in the note", key="words", placeholder="chest pain", **typed)

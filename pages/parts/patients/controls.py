@@ -10,7 +10,7 @@ from core.phi.fields import FIELD, FIELDS
 from core.runs.patients.disease_profiles import Level
 from core.runs.patients.queries import Filters
 from core.runs.run import Run
-from pages.parts.common.query_params import KEEP
+from pages.parts.common.query_params import KEEP, kept_unless_real
 from pages.parts.patients import data
 from pages.parts.patients.data import Choice
 from pages.parts.pickers import run_picker
@@ -35,7 +35,7 @@ def choose(runs: Sequence[Run]) -> tuple[Choice, str]:
     level = st.segmented_control("Evaluate per", levels, default="patient", required=True, key="judge", **keep)
     beside = st.segmented_control("Compare", list(BESIDE), default=BESIDE[0], required=True, key="beside", **keep)
     with st.popover("Only patients with …", icon=":material/filter_alt:", width="stretch"):
-        filters = _filters()
+        filters = _filters(run)
     return Choice(run, attack, level, filters), beside
 
 
@@ -60,15 +60,15 @@ def choose_bucket(choice: Choice) -> int | None:
     return None if picked in (ALL, None) else int(picked) - 1
 
 
-def _filters() -> Filters:
-    keep = KEEP
-    code = st.text_input("an ICD code starting with", key="code", placeholder="E11", max_chars=10, **keep)
+def _filters(run: Run) -> Filters:
+    keep, typed = KEEP, kept_unless_real(run.spec.corpus)
+    code = st.text_input("an ICD code starting with", key="code", placeholder="E11", max_chars=10, **typed)
     written = st.selectbox(
         "a field extracted by prompts", [ANY, *(field.name for field in FIELDS)], key="field", **keep
     )
     left, right = st.columns(2)
-    youngest = left.number_input("age from", 0, 130, None, 1, key="age_from", placeholder="any", **keep)
-    oldest = right.number_input("age to", 0, 130, None, 1, key="age_to", placeholder="any", **keep)
+    youngest = left.number_input("age from", 0, 130, None, 1, key="age_from", placeholder="any", **typed)
+    oldest = right.number_input("age to", 0, 130, None, 1, key="age_to", placeholder="any", **typed)
     least = left.number_input("notes from", 1, None, None, 1, key="notes_from", placeholder="any", **keep)
     most = right.number_input("notes to", 1, None, None, 1, key="notes_to", placeholder="any", **keep)
     return Filters(code.strip(), youngest, oldest, least, most, "" if written == ANY else written)

@@ -62,8 +62,10 @@ def test_patients_without_codes_or_ages_are_told_so(data):
     assert any(caption.value.startswith("1 bucket with about equally many patients") for caption in first.caption)
     listed = first.dataframe[-1].value
     assert "score percentile" in listed and not {"rarer than", "profile"} & set(listed), "their rarity is unknown"
-    app = visit("patients", run=data["plain"], patient=listed["patient"].iloc[0])
+    typed = {"patient": listed["patient"].iloc[0], "code": "E11", "age_from": "90"}
+    app = visit("patients", run=data["plain"], **typed)
     assert not app.text_input(key="patient").value, "no address names a patient of real notes"
+    assert not app.text_input(key="code").value and app.number_input(key="age_from").value is None, "nor describes one"
     app.text_input(key="patient").input(listed["patient"].iloc[0]).run()
     assert not app.exception and "of unknown age" in said(app)
     assert next(metric.value for metric in app.metric if metric.label == "Rarer than") == "–"
