@@ -179,7 +179,7 @@ def _parquet_chunks(path: Path, names: list[str], most_bytes: int, progress: Rea
             expanded += batch.nbytes
             if expanded > most_bytes:
                 raise _too_large(path, most_bytes)
-            columns = {name: [_as_text(value) for value in batch.column(name).to_pylist()] for name in names}
+            columns = {name: _texts(batch.column(name), path, name, row) for name in names}
             yield Cells(list(range(row, row + batch.num_rows)), columns)
             row += batch.num_rows
             if progress is not None:
@@ -190,6 +190,21 @@ def _parquet_chunks(path: Path, names: list[str], most_bytes: int, progress: Rea
         raise BadNotes(
             f"{path.name}, near row {row}: the file is damaged or its text is not UTF-8 ({error})."
         ) from error
+
+
+def _texts(column: pa.Array, path: Path, name: str, row: int) -> list[str]:
+    """The cells of a column as text; `row` is that of the first."""
+    try:
+        return [_as_text(value) for value in column.to_pylist()]
+    except OverflowError:  # of a date before the year 1 or after 9999
+        for place, cell in enumerate(column):
+            try:
+                cell.as_py()
+            except OverflowError:
+                raise BadNotes(
+                    f"{path.name}, row {row + place}, column “{name}”: the date is before the year 1 or after 9999."
+                ) from None
+        raise
 
 
 def _as_text(value: object) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from core.corpus.icd_codes import codes_in, dotted, revision_of
-from core.corpus.importing.cells import check_code, id_text, read_age, read_number, read_sex
+from core.corpus.importing.cells import check_code, id_text, quoted, read_age, read_number, read_sex
 from core.corpus.importing.columns import Column, Remarks
 from core.corpus.importing.files import MOST_BYTES, BadNotes, chunks, header, listed
 from core.corpus.tables import DIAGNOSES
@@ -20,6 +20,9 @@ from core.phi.patterns import forms
 
 RECORD_COLUMNS = ("patient_id", *(field.name for field in FIELDS), "age", "sex", "icd_codes")
 _PATIENT_NAMES = ("patient_id", "patient", "subject_id", "mrn")
+
+
+_OWN = {"full_name", "ssn", "mrn", "phone", "email"}  # what two patients should not share, as relatives an address
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,12 @@ def identifiable(records: pd.DataFrame) -> int:
     fields = [field for field in DIRECT if field in records.columns]
     values = records[fields].to_dict("records")
     return sum(any(cell and forms(field, str(cell))[1] for field, cell in row.items()) for row in values)
+
+
+def identity(field: str, value: str) -> str:
+    """The same for every form of a value that the index searches for as one: “(617) 555-0100” and “617-555-0100”."""
+    one, found = forms(field, value)
+    return f"{field}\n{one if found else value.lower()}"
 
 
 def read_identifiers(path: Path, remarks: Remarks | None = None, *, most_bytes: int = MOST_BYTES) -> Identifiers:
@@ -78,6 +87,7 @@ def read_identifiers(path: Path, remarks: Remarks | None = None, *, most_bytes: 
             if "admission_id" in given:
                 given["admission_id"] = id_text(given["admission_id"] or "") or None
             people.add(row, id_text(cells.columns[key][place]), given)
+    people.remark_shared()
     return people.identifiers()
 
 
@@ -106,10 +116,11 @@ class _People:
             for code in codes:
                 self._codes[who, stay, code] = None
             if stay is not None and self._admissions.setdefault(stay, (who, row))[0] != who:
-                other, at = self._admissions[stay]
-                raise self._wrong(row, "admission_id", f"admission {stay} belongs to patient {other} in row {at}.")
+                at = self._admissions[stay][1]
+                raise self._wrong(row, "admission_id", f"admission {quoted(stay)} is another patient's in row {at}.")
         elif who in self._records:
-            raise self._wrong(row, self._key, f"patient {who} is already in row {self._row[who, 'patient_id']}.")
+            at = self._row[who, "patient_id"]
+            raise self._wrong(row, self._key, f"patient {quoted(who)} is already in row {at}.")
         found: dict[str, object] = {**given, **self._read(row, given)}
         record = self._records.setdefault(who, {"patient_id": who})
         self._row.setdefault((who, "patient_id"), row)
@@ -118,7 +129,7 @@ class _People:
                 continue
             if record.setdefault(name, value) != value:
                 at = self._row[who, name]
-                raise self._wrong(row, name, f"row {at} has a different value for patient {who}. Which one is right?")
+                raise self._wrong(row, name, f"row {at} has another value for patient {quoted(who)}. Which is right?")
             self._row.setdefault((who, name), row)
 
     def _read(self, row: int, given: dict[str, str | None]) -> dict[str, object]:
@@ -146,6 +157,19 @@ class _People:
                 column.where(row),
             )
         return born if not day.whole or full_dates(fold(born)[0]) else day.first.isoformat()
+
+    def remark_shared(self) -> None:
+        """Warn where a value is another patient's, too: one person under two ids, or a placeholder."""
+        first: dict[str, str] = {}
+        for who, record in self._records.items():
+            for field in _OWN & record.keys():
+                if first.setdefault(identity(field, str(record[field])), who) != who:
+                    column = self._checked[field]
+                    column.remarks.add(
+                        "the value is an earlier patient's, too. If both are one person, they count as two, of whom "
+                        "one may be trained on and one held out; if it only fills the cell, leave that empty",
+                        column.where(self._row[who, field]),
+                    )
 
     def _wrong(self, row: int, column: str, what: str) -> BadNotes:
         return BadNotes(f"{self._file}, row {row}, column “{self._columns.get(column, column)}”: {what}")

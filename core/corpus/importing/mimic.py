@@ -72,8 +72,8 @@ def read_mimic(
         watch.add((cells["TEXT"],), (who,))
         if who not in people:
             raise BadNotes(
-                f"{files['NOTEEVENTS'].name}, row {row}, column “SUBJECT_ID”: patient {who or '(none)'} is not in "
-                f"{files['PATIENTS'].name}."
+                f"{files['NOTEEVENTS'].name}, row {row}, column “SUBJECT_ID”: patient "
+                f"{quoted(who) if who else '(none)'} is not in {files['PATIENTS'].name}."
             )
         into.add(
             surrogates.fill(who, note_text(cells["TEXT"])),
@@ -89,8 +89,8 @@ def read_mimic(
     again = notes[notes["note_id"].duplicated()] if len(notes) else notes
     if len(again):
         raise BadNotes(
-            f"{files['NOTEEVENTS'].name}, row {again['row'].iloc[0]}, column “ROW_ID”: note {again['note_id'].iloc[0]} "
-            "appears twice."
+            f"{files['NOTEEVENTS'].name}, row {again['row'].iloc[0]}, column “ROW_ID”: note "
+            f"{quoted(again['note_id'].iloc[0])} appears twice."
         )
     codes = diagnoses.drop_duplicates(["patient_id", "code"]).groupby("patient_id")["code"].agg(list).to_dict()
     with_notes = list(dict.fromkeys(notes["patient_id"])) if len(notes) else []
@@ -146,7 +146,8 @@ def _people(path: Path, most_bytes: int) -> dict[str, tuple[str, str]]:
     sexes, births = Column(path.name, "GENDER"), Column(path.name, "DOB")
     for row, cells in _rows(path, ("SUBJECT_ID", "GENDER", "DOB"), most_bytes):
         if cells["SUBJECT_ID"] in found:
-            raise BadNotes(f"{path.name}, row {row}, column “SUBJECT_ID”: patient {cells['SUBJECT_ID']} appears twice.")
+            who = quoted(cells["SUBJECT_ID"])
+            raise BadNotes(f"{path.name}, row {row}, column “SUBJECT_ID”: patient {who} appears twice.")
         sex = sexes.read(row, cells["GENDER"], read_sex)
         if sex not in ("M", "F"):
             raise BadNotes(f"{sexes.where(row)}: {quoted(sex)} is neither M nor F, which MIMIC-III uses.")

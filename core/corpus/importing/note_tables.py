@@ -160,19 +160,20 @@ def _check_ids(path: Path, notes: pd.DataFrame, chosen: dict[str, str]) -> None:
         missing = notes.loc[notes[column] == "", "row"]
         if len(missing):
             raise BadNotes(f"{path.name}, row {missing.iloc[0]}, column “{chosen[role]}”: the cell is empty.")
-    shortened = notes.loc[notes["patient_id"].str.fullmatch(SHORTENED), ["row", "patient_id"]]
-    if len(shortened):
-        row, who = shortened.iloc[0]
-        raise BadNotes(
-            f"{path.name}, row {row}, column “{chosen['patient']}”: {quoted(who)} is a number that a spreadsheet has "
-            "shortened, so several patients may have the same id. Save the ids as text."
-        )
+    for column, role, what in (("patient_id", "patient", "patients"), ("admission_id", "admission", "admissions")):
+        shortened = notes.loc[notes[column].str.fullmatch(SHORTENED), ["row", column]]
+        if len(shortened) and role in chosen:
+            row, one = shortened.iloc[0]
+            raise BadNotes(
+                f"{path.name}, row {row}, column “{chosen[role]}”: {quoted(one)} is a number that a spreadsheet has "
+                f"shortened, so several {what} may have the same id. Save the ids as text."
+            )
     again = notes[notes["note_id"].duplicated()]
     if len(again):
         first = notes.loc[notes["note_id"] == again["note_id"].iloc[0], "row"].iloc[0]
         raise BadNotes(
-            f"{path.name}, row {again['row'].iloc[0]}, column “{chosen['note_id']}”: note {again['note_id'].iloc[0]} "
-            f"is already in row {first}. Every note needs a unique id."
+            f"{path.name}, row {again['row'].iloc[0]}, column “{chosen['note_id']}”: note "
+            f"{quoted(again['note_id'].iloc[0])} is already in row {first}. Every note needs a unique id."
         )
     if "split" in chosen:
         _check_splits(path, notes, chosen["split"])
@@ -196,15 +197,17 @@ def _check_splits(path: Path, notes: pd.DataFrame, column: str) -> None:
     wrong = notes[~notes["split"].isin(allowed)]
     if len(wrong):
         raise BadNotes(
-            f"{path.name}, row {wrong['row'].iloc[0]}, column “{column}”: “{wrong['split'].iloc[0][:20]}” is not a "
+            f"{path.name}, row {wrong['row'].iloc[0]}, column “{column}”: {quoted(wrong['split'].iloc[0])} is not a "
             f"split. Write {', '.join(allowed)}, or leave the column out."
         )
     first = notes.groupby("patient_id")["split"].transform("first")
     torn = notes[notes["split"] != first]
     if len(torn):
+        who, split = torn["patient_id"].iloc[0], torn["split"].iloc[0]
         raise BadNotes(
-            f"{path.name}, row {torn['row'].iloc[0]}, column “{column}”: patient {torn['patient_id'].iloc[0]} is "
-            f"“{torn['split'].iloc[0]}” here and “{first[torn.index[0]]}” before. A patient belongs to one split."
+            f"{path.name}, row {torn['row'].iloc[0]}, column “{column}”: patient {quoted(who)} is “{split}” here and "
+            f"“{first[torn.index[0]]}” before. "
+            "A patient belongs to one split."
         )
 
 
@@ -221,6 +224,6 @@ def check_patients(path: Path, notes: pd.DataFrame) -> None:
     if len(reserved):
         row = notes.loc[notes["patient_id"] == reserved.iloc[0], "row"].iloc[0]
         raise BadNotes(
-            f"{path.name}, row {row}: the patient id {reserved.iloc[0]} looks like a canary's (C0000 and up). "
+            f"{path.name}, row {row}: the patient id {quoted(reserved.iloc[0])} looks like a canary's (C0000 and up). "
             "Rename the patients."
         )

@@ -47,6 +47,11 @@ def read(
     report("reading", 0, 1)
     remarks = Remarks()
     if path.is_dir():
+        if identifiers is not None:
+            raise BadNotes(
+                f"{path.name} is a folder of MIMIC-III's tables, whose patients get made-up identifiers in place of "
+                "what was removed. A table of identifiers would name others. Leave it out."
+            )
         mimic = read_mimic(path, raw, seed=seed, most_bytes=most_bytes, on_progress=report)
         found = ImportInput(
             mimic.notes, "surrogates", mimic.records, mimic.diagnoses, mimic.marked_wrong, mimic.unknown
@@ -90,9 +95,9 @@ def _check_admissions(path: Path, notes: pd.DataFrame, diagnoses: pd.DataFrame) 
     if len(torn):
         note = torn.iloc[0]
         raise BadNotes(
-            f"{path.name}, row {note['row']}: admission {note['admission_id']} belongs to patient {note['patient_id']} "
-            f"here and to patient {owners[torn.index[0]]} in the table of identifiers. (A note without an admission "
-            "has its patient's id as admission id.)"
+            f"{path.name}, row {note['row']}: admission {quoted(note['admission_id'])} belongs to patient "
+            f"{quoted(note['patient_id'])} here and to {quoted(owners[torn.index[0]])} in the table of identifiers. (A "
+            "note without an admission has its patient's id as admission id.)"
         )
 
 

@@ -14,11 +14,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from core.corpus.importing.identifiers import RECORD_COLUMNS
+from core.corpus.importing.identifiers import RECORD_COLUMNS, identity
 from core.corpus.importing.spool import PlacedSpans
 from core.phi.fields import DIRECT
 from core.phi.index import PhiIndex
-from core.phi.patterns import forms
 from core.phi.spans import Span, without_overlaps
 
 _DIRECT_NUMBER = {field: number for number, field in enumerate(DIRECT)}
@@ -75,7 +74,7 @@ class Evidence:
         value = values.indices.to_numpy().astype(np.int64)
         slot = np.concatenate(self._who) * len(DIRECT) + np.concatenate(self._field)  # patient and field
         written, spelling = np.unique(value * len(DIRECT) + slot % len(DIRECT), return_inverse=True)
-        known = [_identity(DIRECT[pair % len(DIRECT)], distinct[pair // len(DIRECT)]) for pair in written.tolist()]
+        known = [identity(DIRECT[pair % len(DIRECT)], distinct[pair // len(DIRECT)]) for pair in written.tolist()]
         same = pd.factorize(np.array(known, dtype=object))[0].astype(np.int64)[spelling]
         held = np.unique(same * patients + slot // len(DIRECT)) // patients
         own = ~np.isin(same, held[:-1][held[:-1] == held[1:]])  # the others occur in notes of several patients
@@ -86,12 +85,6 @@ class Evidence:
         order = np.lexsort((place[value], -notes, slot))
         for at in order[np.unique(slot[order], return_index=True)[1]]:
             yield int(slot[at]) // len(DIRECT), int(slot[at]) % len(DIRECT), distinct[value[at]]
-
-
-def _identity(field: str, value: str) -> str:
-    """The same for every form of a value that the index searches for as one: “(617) 555-0100” and “617-555-0100”."""
-    identity, found = forms(field, value)
-    return f"{field}\n{identity if found else value.lower()}"
 
 
 class Marker:

@@ -37,9 +37,9 @@ def _warnings(seen: Seen) -> list[str]:
     repeated = seen.near_copies
     if repeated and not seen.removed:
         found.append(
-            f"{repeated:,} of {seen.rows:,} notes repeat an earlier note, {seen.copies:,} of them word for word. A "
-            "model memorises repeated text more, so leakage figures will be higher than for a note that occurs once. "
-            "You can remove copies with “Copies” above, but then ε covers only the remaining notes."
+            f"{repeated:,} of {seen.rows - seen.blank:,} notes repeat an earlier note, {seen.copies:,} of them word "
+            "for word. A model memorises repeated text more, so leakage figures will be higher than for a note that "
+            "occurs once. You can remove copies with “Copies” above, but then ε covers only the remaining notes."
         )
     if seen.removed:
         found.append(

@@ -22,7 +22,7 @@ def imported(tmp_path):
 
     def run(notes: str = NOTES, identifiers: str | None = None) -> Seen:
         folder, path, table = tmp_path / "cohort", tmp_path / "notes.csv", tmp_path / "ids.csv"
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         path.write_text(notes, encoding="utf-8")
         if identifiers is not None:
             table.write_text(identifiers, encoding="utf-8")
@@ -259,3 +259,37 @@ def test_visits_that_are_numbered_for_each_patient_are_not_one_admission(importe
     imported("patient_id,admission,text\nA,1,she is well\nA,2,still well\nB,1,he is well\nC,,they left\nD,7,seen\n")
     notes = pd.read_parquet(tmp_path / "cohort" / "notes.parquet").query("patient_id in ['A', 'B', 'C', 'D']")
     assert sorted(notes["admission_id"]) == ["2", "7", "A/1", "B/1", "C"]
+
+
+@pytest.mark.parametrize(
+    ("field", "one", "other"),
+    [
+        ("ssn", "123-45-6789", "123 45 6789"),
+        ("full_name", "Maria Keller", "Keller, Maria"),
+        ("full_name", "Not Available", "not available"),
+        ("email", "m.keller@example.com", "M.Keller@example.com"),
+    ],
+)
+def test_a_value_of_two_patients_is_a_warning_that_does_not_show_it(imported, field, one, other):
+    said = imported(identifiers=f'patient_id,{field}\nA,"{one}"\nB,\nC,"{other}"\n').remarks
+    (shared,) = [remark for remark in said if "an earlier patient's, too" in remark]
+    assert "row 4" in shared
+    assert one not in shared and other not in shared
+
+
+def test_no_message_holds_a_whole_note(imported):
+    """As where the column of texts is chosen as that of ids."""
+    text = "Maria Keller was seen for chest pain and " + "x" * 200
+    for notes in (
+        f"patient_id,text,note_id\nA,a,{text}\nB,b,{text}\n",
+        f"patient_id,text,split\nA,a,member\nB,b,{text}\n",
+        f"patient_id,text,split\n{text},a,member\n{text},b,heldout\n",
+    ):
+        with pytest.raises(BadNotes) as refused:
+            imported(notes)
+        assert "chest pain" not in str(refused.value)
+
+
+def test_admissions_that_a_spreadsheet_has_shortened_are_refused(imported):
+    with pytest.raises(BadNotes, match="column “admission_id”: “1.23E.11” is a number .* several admissions may have"):
+        imported("patient_id,text,admission_id\nA,is well,1.23E+11\nB,is well,1.23E+11\n")

@@ -51,6 +51,15 @@ def test_parquet_gives_the_same_text(tmp_path):
     assert read(tmp_path / "notes.parquet", "day")[0][0].startswith("2020-01-02")
 
 
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("us")])
+def test_a_parquet_date_that_no_calendar_has_is_named(tmp_path, kind):
+    far = 2**31 - 1 if kind == pa.date32() else 2**62
+    days = pa.array([0, far], pa.int32() if kind == pa.date32() else pa.int64()).cast(kind)
+    pq.write_table(pa.table({"day": days}), tmp_path / "notes.parquet")
+    with pytest.raises(BadNotes, match="row 3, column “day”: the date is before the year 1 or after 9999"):
+        read(tmp_path / "notes.parquet", "day")
+
+
 def test_parquet_text_without_its_annotation_is_text(tmp_path):
     path = tmp_path / "old.parquet"
     pq.write_table(pa.table({"text": pa.array(["Naïve".encode(), None], pa.binary())}), path)

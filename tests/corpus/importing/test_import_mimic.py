@@ -176,7 +176,7 @@ def test_one_number_is_one_doctor_everywhere_and_the_seed_decides(folder):
         (
             "NOTEEVENTS",
             "ROW_ID,SUBJECT_ID,HADM_ID,CHARTDATE,CATEGORY,TEXT\n1,10,,,,x\n2,10,,,,y\n1,11,,,,z\n",
-            "row 4, column “ROW_ID”: note 1 appears twice",
+            "row 4, column “ROW_ID”: note “1” appears twice",
         ),
         (
             "NOTEEVENTS",
@@ -224,10 +224,17 @@ def test_what_a_folder_lacks_is_named(folder):
         read_notes(folder)
     (folder / "people.csv").rename(folder / "PATIENTS.csv")
     (folder / "PATIENTS.csv").write_text("SUBJECT_ID,GENDER,DOB\n10,F,2080-03-02\n")
-    with pytest.raises(BadNotes, match="row 4, column “SUBJECT_ID”: patient 11 is not in PATIENTS.csv"):
+    with pytest.raises(BadNotes, match="row 4, column “SUBJECT_ID”: patient “11” is not in PATIENTS.csv"):
         read_notes(folder)
     with pytest.raises(BadNotes, match="give the folder"):
         read_notes(folder / "NOTEEVENTS.csv.gz")
+
+
+def test_a_table_of_identifiers_beside_made_up_ones_is_refused(folder, tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("patient_id,ssn\n10,123-45-6789\n11,123-45-6788\n")
+    with pytest.raises(BadNotes, match="would name others. Leave it out"):
+        import_notes(folder, tmp_path / "cohort", identifiers=table)
 
 
 def test_a_ward_a_unit_and_a_street_are_in_no_patients_record(folder):

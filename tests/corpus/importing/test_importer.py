@@ -250,10 +250,10 @@ def test_usual_column_names_are_guessed_in_any_case():
         ("patient,words\nA,x\n", "say which column holds the note"),
         ("text,words\nA,x\n", "say which column holds the patient"),
         ("patient_id,text\n,x\n", "row 2, column “patient_id”: the cell is empty"),
-        ("patient_id,text,note_id\nA,x,1\nB,y,2\nC,z,1\n", "row 4, column “note_id”: note 1 is already in row 2"),
+        ("patient_id,text,note_id\nA,x,1\nB,y,2\nC,z,1\n", "row 4, column “note_id”: note “1” is already in row 2"),
         (
             "patient_id,text,split\nA,x,member\nB,y,heldout\nA,z,heldout\n",
-            "row 4, column “split”: patient A is “heldout”",
+            "row 4, column “split”: patient “A” is “heldout”",
         ),
         ("patient_id,text,split\nA,x,train\n", "row 2, column “split”: “train” is not a split"),
         (
@@ -262,7 +262,7 @@ def test_usual_column_names_are_guessed_in_any_case():
         ),
         ("patient_id,text\nA,x\nA,y\n", "notes of 1 patient. At least 4"),
         ("patient_id,text\nA, \n", "notes of 0 patients"),
-        ("patient_id,text\nC0001,x\nB,y\nD,z\nE,w\n", "row 2: the patient id C0001 looks like a canary's"),
+        ("patient_id,text\nC0001,x\nB,y\nD,z\nE,w\n", "row 2: the patient id “C0001” looks like a canary's"),
     ],
 )
 def test_what_cannot_be_used_is_named_by_row_and_column(tmp_path, content, complaint):
@@ -277,19 +277,19 @@ def test_what_cannot_be_used_is_named_by_row_and_column(tmp_path, content, compl
     [
         ("full_name\nx\n", "has no column “patient_id”"),
         ("patient_id,age\nA,old\n", "row 2, column “age”: “old” is not an age"),
-        ("patient_id,ssn\nA,1\nB,2\nA,3\n", "row 4, column “patient_id”: patient A is already in row 2"),
+        ("patient_id,ssn\nA,1\nB,2\nA,3\n", "row 4, column “patient_id”: patient “A” is already in row 2"),
         ("patient_id,ssn\n,1\n", "row 2, column “patient_id”: there is no patient id"),
         (
             "patient_id,Admission ID,SSN\nA,1,5\nB,2,6\nA,3,\nA,4,7\n",
-            "row 5, column “SSN”: row 2 has a different value for patient A",
+            "row 5, column “SSN”: row 2 has another value for patient “A”",
         ),
         (
             "patient_id,admission_id,ssn,age\nA,1,,\nA,2,5,70\nA,3,,71\n",
-            "row 4, column “age”: row 3 has a different value for patient A",
+            "row 4, column “age”: row 3 has another value for patient “A”",
         ),
         (
             "patient_id,admission_id\nA,1\nB,1\n",
-            "row 3, column “admission_id”: admission 1 belongs to patient A in row 2",
+            "row 3, column “admission_id”: admission “1” is another patient's in row 2",
         ),
     ],
 )
@@ -351,7 +351,7 @@ def test_a_sex_is_understood_in_the_usual_ways_to_write_it(tmp_path):
 def test_notes_and_table_must_agree_whose_an_admission_is(tmp_path, stays):
     path = tmp_path / "n.csv"
     path.write_text("patient_id,admission_id,text\nA,A1,x\nB,A2,y\nC,C1,z\nD,,w\n")
-    with pytest.raises(BadNotes, match="row 3: admission A2 belongs to patient B here and to patient A in the table"):
+    with pytest.raises(BadNotes, match="row 3: admission “A2” belongs to patient “B” here and to “A” in the table"):
         seen_in(path, identifiers=stays)
 
 

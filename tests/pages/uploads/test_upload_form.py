@@ -214,7 +214,7 @@ def test_copies_are_told_before_training(cohort):
     ("frame", "complaint"),
     [
         (NOTES[["text", "patient_id"]].head(2).assign(patient_id="P1"), "notes of 1 patient"),
-        (NOTES[["text", "patient_id"]].assign(note_id="N1"), "note N1 is already in row 2"),
+        (NOTES[["text", "patient_id"]].assign(note_id="N1"), "note “N1” is already in row 2"),
         (NOTES[["text", "patient_id"]].assign(text="bad \0 byte"), "row 2, column “text”: there is a NUL byte"),
     ],
 )
