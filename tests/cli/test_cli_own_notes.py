@@ -79,8 +79,8 @@ def test_notes_that_were_changed_afterwards_are_refused(notes_file, tmp_path, ca
         (b"patient_id,text\nA,x\nB,\xe9\n", "row 3, column “text”: the text is not UTF-8"),
         (b"patient_id,text\nA,x\0y\n", "row 2, column “text”: there is a NUL byte"),
         (b"patient_id,text\nA," + b"x" * 17 * 2**20, "line 2 has more than 16 MiB without an end"),
-        (b"patient_id,text,id\nA,x,1\nB,y,1\n", "row 3, column “id”: note 1 is already in row 2"),
-        (b"patient_id,text,split\nA,x,member\nA,y,heldout\n", "row 3, column “split”: patient A is “heldout”"),
+        (b"patient_id,text,id\nA,x,1\nB,y,1\n", "row 3, column “id”: note “1” is already in row 2"),
+        (b"patient_id,text,split\nA,x,member\nA,y,heldout\n", "row 3, column “split”: patient “A” is “heldout”"),
         (
             gzip.compress(b"patient_id,text\n" + (b"A," + b"x" * 1_000 + b"\n") * 40_000, mtime=0),
             "expands to more than 100 times its size",
