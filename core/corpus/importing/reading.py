@@ -49,8 +49,8 @@ def read(
     if path.is_dir():
         if identifiers is not None:
             raise BadNotes(
-                f"{path.name} is a folder of MIMIC-III's tables, whose patients get made-up identifiers in place of "
-                "what was removed. A table of identifiers would name others. Leave it out."
+                f"{path.name} is a folder of MIMIC-III's tables. Its patients get made-up identifiers in place of what "
+                "was removed, and a table of identifiers would name others. Leave the table out."
             )
         mimic = read_mimic(path, raw, seed=seed, most_bytes=most_bytes, on_progress=report)
         found = ImportInput(

@@ -37,7 +37,7 @@ class Evidence:
 
     For each direct field, the value that occurs in most notes of a patient is taken (the alphabetically first of
     equally frequent ones). A value that occurs in notes of several patients (a doctor's name, the ward's telephone),
-    in whatever form, is attributed to nobody.
+    in whatever form, belongs to no single patient.
     """
 
     def __init__(self) -> None:

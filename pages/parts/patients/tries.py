@@ -23,8 +23,8 @@ HELP = (
     "counts if the text begins with the value."
 )
 CONTROL = (
-    "The control is of the same kind of identifier, over all held-out patients whose tries were computed. The sentence "
-    "above the list counts any identifier, of the patients in the list."
+    "The control is of the same kind of identifier, over all held-out patients for whom tries were computed. The "
+    "sentence above the list counts any identifier, of the patients in the list."
 )
 
 
@@ -79,27 +79,27 @@ def show_tries(run: Run, patient_id: str) -> None:
 def _sentence(row: tuple) -> str:
     """`One in 440 tries writes this name`, with the control."""
     one_in, others, least = row.one_in, row.others, row.others_least  # type: ignore[attr-defined]
-    told = (
+    said = (
         f"**One in {count_text(one_in)} tries writes this name.**"
         if math.isfinite(one_in)
         else "**With this sampler, no try writes this name.**"
     )
     if not others:
-        return told
+        return said
     if math.isinf(least):
-        return f"{told} Control, names alone: none of {others} held-out patients' names can be written."
+        return f"{said} Control, names alone: none of {others} held-out patients' names can be written."
     least_tries = f"{count_text(least)} tries"
-    return f"{told} Control, names alone: the easiest of {others} held-out patients' names takes {least_tries}."
+    return f"{said} Control, names alone: the easiest of {others} held-out patients' names takes {least_tries}."
 
 
 def _easiest(row: pd.Series) -> str:
     """`Easiest: phone number, one in 900 tries`, with the control."""
     least, others = float(row["others_least"]), int(row["others"])
-    told = f"Easiest: {FIELD[row['field']].label}, one in {count_text(row['one_in'])} tries"
+    said = f"Easiest: {FIELD[row['field']].label}, one in {count_text(row['one_in'])} tries"
     if not others:
-        return f"{told}."
+        return f"{said}."
     control = f"takes {count_text(least)}" if math.isfinite(least) else "is never written"
-    return f"{told}; the easiest of {others} held-out patients' {control}."
+    return f"{said}; the easiest of {others} held-out patients' {control}."
 
 
 def shown(found: pd.DataFrame) -> pd.DataFrame:
@@ -138,21 +138,21 @@ def easiest_sentence(found: pd.DataFrame) -> str:
         f"{literal(row.patient_id)} ({easiest_label(row.easiest)}, one in {count_text(row.one_in)} tries)"
         for row in written.head(NAMED).itertuples()
     )
-    told = f"Easiest members: {first}."
+    said = f"Easiest members: {first}."
     least = others["one_in"].min()
     if not math.isnan(least):
         easiest = easiest_label(others.loc[others["one_in"] == least, "easiest"].iloc[0])
-        told += (
+        said += (
             f" Control, any identifier: the easiest of the {len(others):,} held-out patients in this list takes "
             f"{count_text(least)} tries ({easiest})."
         )
         if written["one_in"].min() >= least:
-            told += " No member is easier than that, so these tries are no sign of a leak."
+            said += " No member is easier than that, so these tries are no sign of a leak."
     if len(written) < FIRST or len(members) < 2 * FIRST:
-        return told
+        return said
     notes = written["notes"].head(FIRST).median()
     return (
-        f"{told} The {FIRST} easiest members have {notes:g} notes (median), all members {members['notes'].median():g}."
+        f"{said} The {FIRST} easiest members have {notes:g} notes (median), all members {members['notes'].median():g}."
     )
 
 

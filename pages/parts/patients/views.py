@@ -334,7 +334,7 @@ def _columns() -> dict:
     return {
         "patient": text(width=70),
         "group": text(width=75),
-        RARER: number(width=85, help="Share of patients whose profile is more common (ties count half)."),
+        RARER: number(width=85, help="Share of patients with a more common profile (ties count half)."),
         "notes": number(width=60),
         TRY_IN: number(
             width=105, format="localized", help=f"{TRY} The number for the easiest field; empty: no try writes any."

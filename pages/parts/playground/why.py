@@ -142,7 +142,7 @@ def _passages(whole: str, start: int, end: int, run: Run) -> list[Passage]:
 
 
 def source_sentence(written: Written, found: Sequence[Passage], run: Run) -> str:
-    """How often the value appears in the training notes, in whose, and the longest run of words that is there too."""
+    """How often the value appears in which patients' notes, and the longest run of words that is there too."""
     value = f"“{literal(written.value)}”"
     if run.spec.is_base:
         return f"The public model was trained on none of these notes, so {value} comes from none of them."

@@ -233,7 +233,7 @@ def test_what_a_folder_lacks_is_named(folder):
 def test_a_table_of_identifiers_beside_made_up_ones_is_refused(folder, tmp_path):
     table = tmp_path / "table.csv"
     table.write_text("patient_id,ssn\n10,123-45-6789\n11,123-45-6788\n")
-    with pytest.raises(BadNotes, match="would name others. Leave it out"):
+    with pytest.raises(BadNotes, match="would name others. Leave the table out"):
         import_notes(folder, tmp_path / "cohort", identifiers=table)
 
 
