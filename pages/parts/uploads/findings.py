@@ -84,8 +84,8 @@ def _whose_details(seen: Seen) -> str:
     return (
         "There is no table of identifiers. So a patient's details are what the **detector** takes for an identifier, "
         "if it occurs in this patient's notes and in no other patient's: of several names, the one in the most notes. "
-        "It may be a relative's. Identifiers that the detector misses cannot be counted as leaked, so extraction figures "
-        "may be too low."
+        "It may be a relative's. Identifiers that the detector misses cannot be counted as leaked, so extraction "
+        "figures may be too low."
     )
 
 
