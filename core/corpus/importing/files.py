@@ -30,6 +30,7 @@ LONGEST_LINE = 16 * 2**20  # bytes up to a line feed
 MOST_BYTES = 8 * 2**30  # expanded; NOTEEVENTS.csv of MIMIC-III has 3.8 GB
 MOST_RATIO = 100  # expanded over compressed; notes compress about 3 to 8 times
 RATIO_FROM = 16 * 2**20  # expanded bytes from which the ratio is checked
+PROGRESS_BYTES = 2**20  # of text after which progress is reported, if CHUNK lines are not over before
 
 MOST_COLUMNS = 2_000
 MOST_OF_A_NAME, MOST_NAMES = 60, 20  # characters of a column name, and names, that a message shows
@@ -328,7 +329,7 @@ def _lines(path: Path, progress: ReadProgress | None, most_bytes: int) -> Iterat
     size = path.stat().st_size
     try:
         with path.open("rb") as raw, gzip.GzipFile(fileobj=raw) if zipped else raw as stream:
-            expanded, number = 0, 0
+            expanded, number, reported = 0, 0, 0
             while line := stream.readline(LONGEST_LINE + 1):
                 number += 1
                 expanded += len(line)
@@ -343,7 +344,10 @@ def _lines(path: Path, progress: ReadProgress | None, most_bytes: int) -> Iterat
                         f"{path.name} expands to more than {MOST_RATIO} times its size by line {number}; notes do not. "
                         "Reading was stopped."
                     )
-                if progress is not None and number % CHUNK == 0:
+                if number == 1 and zipped:
+                    _check_encoding(path, line[:64])
+                if progress is not None and (number % CHUNK == 0 or expanded - reported >= PROGRESS_BYTES):
+                    reported = expanded
                     progress(raw.tell(), size)
                 yield line.decode("utf-8-sig" if number == 1 else "utf-8", "surrogateescape")
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -359,8 +363,16 @@ def _first_bytes(path: Path) -> bytes:
         raise BadNotes(f"There is no file {path}.")
     with path.open("rb") as file:
         start = file.read(64)
-    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise BadNotes(f"{path.name}, row 1: the text is UTF-16. Save the file as UTF-8.")
+    _check_encoding(path, start)
     if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):  # a text may begin with these two letters
         raise BadNotes(f"{path.name} is a ZIP archive or a spreadsheet. Unpack it, or save the sheet as CSV (UTF-8).")
     return start
+
+
+def _check_encoding(path: Path, start: bytes) -> None:
+    """Raise BadNotes if the first bytes are those of UTF-16: its mark, or a NUL beside every letter."""
+    pairs = len(start) // 2
+    sides = start[0 : 2 * pairs : 2], start[1 : 2 * pairs : 2]
+    unmarked = pairs > 1 and bytes(pairs) in sides and any(b"\0" not in side for side in sides)
+    if unmarked or start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise BadNotes(f"{path.name}, row 1: the text is UTF-16. Save the file as UTF-8.")

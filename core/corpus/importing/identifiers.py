@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from core.corpus.icd_codes import codes_in, dotted, revision_of
-from core.corpus.importing.cells import check_code, id_text, quoted, read_age, read_number, read_sex
+from core.corpus.importing.cells import check_code, id_text, only_fills, quoted, read_age, read_number, read_sex
 from core.corpus.importing.columns import Column, Remarks
 from core.corpus.importing.files import MOST_BYTES, BadNotes, chunks, header, listed
 from core.corpus.tables import DIAGNOSES
@@ -84,8 +84,6 @@ def read_identifiers(path: Path, remarks: Remarks | None = None, *, most_bytes: 
     for cells in chunks(path, [key, *known.values()], most_bytes=most_bytes):
         for place, row in enumerate(cells.rows):
             given = {name: cells.columns[column][place].strip() or None for name, column in known.items()}
-            if "admission_id" in given:
-                given["admission_id"] = id_text(given["admission_id"] or "") or None
             people.add(row, id_text(cells.columns[key][place]), given)
     people.remark_shared()
     return people.identifiers()
@@ -96,6 +94,7 @@ class _People:
 
     def __init__(self, file: str, key: str, columns: dict[str, str], remarks: Remarks) -> None:
         self._file, self._key, self._columns = file, key, columns
+        self._id = Column(file, key, remarks)
         self._checked = {name: Column(file, column, remarks) for name, column in columns.items()}
         self._by_admission = "admission_id" in columns
         self._records: dict[str, dict[str, object]] = {}
@@ -107,7 +106,11 @@ class _People:
         """Add one row: the values `given` for the patient `who`."""
         if not who:
             raise self._wrong(row, self._key, "there is no patient id.")
-        stay = given.pop("admission_id", None)
+        self._id.read(row, who, read_number)
+        stay = id_text(given.pop("admission_id", None) or "") or None
+        if stay is not None:
+            self._checked["admission_id"].read(row, stay, read_number)
+        self._drop_fillers(row, given)
         codes = codes_in(given.get("icd_codes") or "")
         for code in codes:
             self._checked["icd_codes"].read(row, code, check_code)
@@ -131,6 +134,17 @@ class _People:
                 at = self._row[who, name]
                 raise self._wrong(row, name, f"row {at} has another value for patient {quoted(who)}. Which is right?")
             self._row.setdefault((who, name), row)
+
+    def _drop_fillers(self, row: int, given: dict[str, str | None]) -> None:
+        """Empty the cells of identifiers that only say that the value is not known, and warn of them."""
+        for name in set(DIRECT) & given.keys():
+            cell = given[name]
+            if cell is not None and only_fills(cell):
+                given[name] = None
+                column = self._checked[name]
+                column.remarks.add(
+                    f"{quoted(cell)} says that the value is not known, so the cell counts as empty", column.where(row)
+                )
 
     def _read(self, row: int, given: dict[str, str | None]) -> dict[str, object]:
         """The parsed fields of a row, for those that are not free text."""

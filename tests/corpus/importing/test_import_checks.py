@@ -157,6 +157,36 @@ def test_a_number_that_a_spreadsheet_has_shortened_is_no_identifier(imported, fi
         imported(identifiers=f"patient_id,{field}\nA,4.15556E+09\n")
 
 
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        ("patient_id,full_name\n1.23E+11,Maria Keller\n", "patient_id"),
+        ("patient_id,admission_id,icd_codes\nA,1.23E+11,E119\n", "admission_id"),
+    ],
+)
+def test_shortened_ids_of_the_table_are_refused(imported, table, column):
+    with pytest.raises(BadNotes, match=f"ids.csv, row 2, column “{column}”: “1.23E.11” is a number that a spreadsheet"):
+        imported(identifiers=table)
+
+
+@pytest.mark.parametrize(
+    ("field", "cell"),
+    [
+        ("full_name", "Not Available"),
+        ("full_name", "[UNKNOWN  UNKNOWN]"),
+        ("address", "No fixed address"),
+        ("mrn", "N/A"),
+        ("phone", "--"),
+        ("date_of_birth", "unknown"),
+    ],
+)
+def test_a_cell_that_says_not_known_is_no_identifier(imported, field, cell):
+    seen = imported(identifiers=f"patient_id,{field}\nA,{cell}\nB,\nC,{cell}\n")
+    (said,) = [remark for remark in seen.remarks if "counts as empty" in remark]
+    assert said.startswith("2 rows: ") and f"(first: ids.csv, row 2, column “{field}”)" in said
+    assert seen.without_identifier == seen.patients
+
+
 def test_a_table_of_identifiers_may_expand_no_further_than_the_notes(tmp_path):
     """It had the limit of commands, 8 GiB, where a page gives its own."""
     notes, table, folder = tmp_path / "notes.csv", tmp_path / "ids.csv", tmp_path / "cohort"
@@ -266,7 +296,6 @@ def test_visits_that_are_numbered_for_each_patient_are_not_one_admission(importe
     [
         ("ssn", "123-45-6789", "123 45 6789"),
         ("full_name", "Maria Keller", "Keller, Maria"),
-        ("full_name", "Not Available", "not available"),
         ("email", "m.keller@example.com", "M.Keller@example.com"),
     ],
 )

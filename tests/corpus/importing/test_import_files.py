@@ -161,6 +161,9 @@ def test_columns_and_head(tmp_path):
         (b"a,b\n1,2\n1,x\0y\n", "row 3, column “b”: there is a NUL byte"),
         ("a,b\n1,é\n".encode("latin-1"), "row 2, column “b”: the text is not UTF-8"),
         ("a,b\n1,é\n".encode("utf-16"), "row 1: the text is UTF-16"),
+        ("a,b\n1,é\n".encode("utf-16-le"), "row 1: the text is UTF-16"),
+        ("a,b\n1,é\n".encode("utf-16-be"), "row 1: the text is UTF-16"),
+        (gzip.compress("a,b\n1,é\n".encode("utf-16"), mtime=0), "row 1: the text is UTF-16"),
         (b"PK\x03\x04 and so on", "is a ZIP archive or a spreadsheet"),
         (b"a,b\n1,2\n1,2,3\n", "row 3: 3 cells, but the header names 2"),
         (b'a,b\n1,"' + b"x" * 4_000, "row 2: a cell has more than 3,000 characters. Perhaps a quote was opened"),
@@ -207,3 +210,15 @@ def test_memory_holds_one_chunk_and_progress_is_told(tmp_path, monkeypatch):
     ]
     assert sizes == [10] * 9 + [5]
     assert told and all(0 < done <= total == path.stat().st_size for done, total in told)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_few_long_notes_report_progress_too(tmp_path, packed):
+    """Progress was reported by lines alone, and without it no import foresees how much memory the file needs."""
+    note = "".join(f"word {n} " for n in range(10_000))
+    content = b"a,b\n" + f'1,"{note}"\n'.encode() * 100
+    path = written(tmp_path, gzip.compress(content, compresslevel=1) if packed else content)
+    told: list[int] = []
+    list(chunks(path, ["b"], on_progress=lambda done, total: told.append(done)))
+    assert len(told) >= len(content) // files.PROGRESS_BYTES - 1
+    assert told == sorted(told) and told[-1] <= path.stat().st_size

@@ -46,7 +46,7 @@ def test_the_whole_is_foreseen_from_what_was_read(monkeypatch):
                 watch.add(["x" * 100] * 1_000, ["A", "B"] * 500)
 
 
-@pytest.mark.parametrize("shape", ["file", "folder"])
+@pytest.mark.parametrize("shape", ["file", "long notes", "folder"])
 def test_an_import_that_would_not_fit_stops_at_its_first_chunk(tmp_path, monkeypatch, shape):
     monkeypatch.setattr(memory, "free_memory", lambda: 70_000_000)
     monkeypatch.setattr("core.corpus.importing.files.CHUNK", 100)
@@ -54,6 +54,9 @@ def test_an_import_that_would_not_fit_stops_at_its_first_chunk(tmp_path, monkeyp
     if shape == "file":
         path = tmp_path / "notes.csv"
         path.write_text("patient_id,text\n" + f"P1,{'word ' * 40}\n" * 20_000)
+    elif shape == "long notes":  # fewer lines than a chunk
+        path = tmp_path / "notes.csv"
+        path.write_text("patient_id,text\n" + f"P1,{'word ' * 80_000}\n" * 60)
     else:
         path = tmp_path
         (path / "PATIENTS.csv").write_text("SUBJECT_ID,GENDER,DOB\n1,F,2080-03-02\n")
