@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -85,8 +86,7 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, f
     mean = float(numbers.mean())
     if numbers.size == 1:
         return mean, math.nan, math.nan
-    _normal_quantile(confidence)
-    half = stats.t.ppf((1 + confidence) / 2, numbers.size - 1) * numbers.std(ddof=1) / math.sqrt(numbers.size)
+    half = _t_quantile(confidence, numbers.size - 1) * numbers.std(ddof=1) / math.sqrt(numbers.size)
     return mean, float(mean - half), float(mean + half)
 
 
@@ -169,6 +169,13 @@ def most_certain(found: Sequence[Interval], *, least: float, most: float) -> tup
     return place, widened[place]
 
 
+@lru_cache(maxsize=1_000)  # a curve needs few of them, hundreds of times each, and SciPy takes .3 ms for one
+def _t_quantile(confidence: float, degrees: int) -> float:
+    _normal_quantile(confidence)  # checks it
+    return float(stats.t.ppf((1 + confidence) / 2, degrees))
+
+
+@lru_cache(maxsize=1_000)
 def _normal_quantile(confidence: float) -> float:
     if not 0 < confidence < 1:
         raise ValueError(f"a confidence is between 0 and 1 (0.95 = 95 %), not {confidence}")

@@ -44,9 +44,9 @@ def points(metrics: pd.DataFrame) -> pd.DataFrame:
     )
     several = rows["seeds"] > 1
     rows["interval"] = np.where(several, "seeds", "run")
-    wide = by_seed.groupby(_POINT, sort=True)["value"]
-    own = zip(rows["low"], rows["high"], strict=True)  # in the order of the groups
-    ends = [_over_seeds(key[-2], values, *one) for (key, values), one in zip(wide, own, strict=True) if len(values) > 1]
+    seeds = np.split(by_seed["value"].to_numpy(), np.cumsum(rows["seeds"])[:-1])  # `by_seed` is in the order of `rows`
+    each = zip(rows.index.get_level_values("metric"), seeds, rows["low"], rows["high"], strict=True)
+    ends = [_over_seeds(metric, values, low, high) for metric, values, low, high in each if len(values) > 1]
     rows.loc[several, ["low", "high"]] = np.array(ends).reshape(-1, 2)
     return rows.reset_index()[POINT_COLUMNS]
 
@@ -89,7 +89,7 @@ def of_one_base(metrics: pd.DataFrame) -> pd.DataFrame:
     return metrics.assign(**{name: ends[name] for name in ends})
 
 
-def _over_seeds(metric: str, values: pd.Series, own_low: float, own_high: float) -> tuple[float, float]:
+def _over_seeds(metric: str, values: np.ndarray, own_low: float, own_high: float) -> tuple[float, float]:
     """The interval of several seeds: over seeds, or the runs' own where that is wider, within what is possible."""
     _, low, high = mean_interval(values)
     low, high = np.clip([np.fmin(low, own_low), np.fmax(high, own_high)], *possible(metric))
