@@ -125,6 +125,10 @@ def test_leaks_by_style_have_the_control_of_their_own_texts() -> None:
     only = excess_by_style(runs, SimpleNamespace(corpus=None), (1, 3))  # type: ignore[arg-type]
     assert only["structured"].value == pytest.approx(6 / 10 - (1 - (1 - 1 / 10) ** 2)) and only["open"] == found["open"]
     assert [style_of(prompt) for prompt in ("SSN: ", "Progress note for")] == ["structured", "open"]
+    three = excess_by_style(runs, SimpleNamespace(corpus=None), figures=3)["open"]  # type: ignore[arg-type]
+    low = stats.binomtest(5, 10).proportion_ci(1 - 0.05 / 3, method="wilson").low
+    none = stats.binomtest(0, 10).proportion_ci(1 - 0.05 / 3, method="wilson").high
+    assert three.low == pytest.approx(0.5 - np.hypot(0.5 - low, 1 - (1 - none) ** 2))
 
 
 def test_leaks_by_place_follow_what_members_notes_begin_with() -> None:
@@ -146,6 +150,9 @@ def test_the_design_effect_is_one_for_independent_texts_and_m_for_texts_that_are
     assert np.mean([one.value for one in drawn]) == pytest.approx(1, abs=0.04)
     assert np.mean([one.low <= 1 <= one.high for one in drawn]) == pytest.approx(0.95, abs=0.015)
     assert np.isnan(clustered(np.zeros(14), 1_400).value)
+    drawn = [clustered(rng.binomial(100, 0.2, 14) / 100, 1_400, figures=3) for _ in range(6_000)]
+    missed = np.array([not one.low <= 1 <= one.high for one in drawn]).reshape(-1, 3)
+    assert missed.any(axis=1).mean() == pytest.approx(0.05, abs=0.015), "three hold together in 95 % of cases"
 
 
 def test_a_turn_is_the_difference_of_two_rank_correlations() -> None:
@@ -243,24 +250,41 @@ def test_a_trend_is_the_slope_of_the_least_squares_line_over_doublings() -> None
 
 def test_names_in_generated_text_are_set_against_both_controls() -> None:
     """The excess over held-out patients with DP less the excess without, four shares combined as independent."""
-    rows, shares = [], {"without": (0.5, 0.1), "with": (0.2, 0.05)}
-    for split, at in (("member", 0), ("heldout", 1)):
-        fixed = {"probe": "generated names", "measure": "A@100", "method": "name", "model": "target", "bin": "all"}
-        for side, values in shares.items():
-            value = values[at]
-            rows.append({**fixed, "side": side, "split": split, "value": value, "low": value - 0.03})
-    table = pd.DataFrame(rows).assign(high=lambda known: known["value"] + 0.04, n=100)
+    counts = {"without": {"member": 50, "heldout": 4}, "with": {"member": 3, "heldout": 0}}
+    names = {"without": 100, "with": 40}
+    fixed = {"probe": "generated names", "measure": "A@100", "method": "name", "model": "target", "bin": "all"}
+    expected, rows = {}, []
+    for side, found in counts.items():
+        for split, count in found.items():
+            level = 1 - 0.05 / 4  # of each of four models
+            ends = stats.binomtest(count, names[side]).proportion_ci(level, method="wilson")
+            # half as many held-out patients as members
+            scaled = [1 - (1 - one) ** (2 if split == "heldout" else 1) for one in (count / names[side], *ends)]
+            expected[side, split] = scaled
+            stored = {"value": scaled[0], "low": 0.3, "high": 0.6, "n": names[side]}  # their own ends are not read
+            rows.append({**fixed, "side": side, "split": split, **stored})
+    table, people = pd.DataFrame(rows), pd.DataFrame({"split": ["member"] * 20 + ["heldout"] * 10})
+    corpus = SimpleNamespace(spec=None, patients=people)
     private_runs = {twelve(8.0).run_id, *(private("gpt2", 8.0, seed).run_id for seed in range(3))}
 
     def audited(spec, name):
         assert name == "probe_figures"
         return table[table["side"] == ("with" if spec.run_id in private_runs else "without")]
 
-    runs = SimpleNamespace(audited=audited)
+    runs = SimpleNamespace(audited=audited, workspace=SimpleNamespace(corpus=lambda spec, store: corpus))
     written, less = (chosen([name])[0].measure(runs) for name in ("L-c14", "L-c15"))
-    assert [one.value for one in written] == pytest.approx([0.4] * 4)
-    assert [one.value for one in less] == pytest.approx([0.15 - 0.4] * 4)
-    assert less[0].low == pytest.approx(-0.25 - np.sqrt(2 * 0.03**2 + 2 * 0.04**2))
+    excess = {side: expected[side, "member"][0] - expected[side, "heldout"][0] for side in counts}
+    assert [one.value for one in written] == pytest.approx([excess["without"]] * 4)
+    assert [one.value for one in less] == pytest.approx([excess["with"] - excess["without"]] * 4)
+    below = {key: value - low for key, (value, low, _) in expected.items()}
+    above = {key: high - value for key, (value, _, high) in expected.items()}
+    out = np.hypot(below["without", "member"], above["without", "heldout"])
+    assert written[0].low == pytest.approx(excess["without"] - out)
+    out = np.hypot(out, np.hypot(above["with", "member"], below["with", "heldout"]))
+    assert less[0].high == pytest.approx(excess["with"] - excess["without"] + out)
+    assert jointly(less).figures[0].high == less[0].high, "not widened once more"
+    table = table[table["side"] == "with"]
+    assert all(np.isnan(one.value) for one in chosen(["L-c14"])[0].measure(runs)), "of no name there is no share"
 
 
 def test_the_reports_own_statistics_are_recomputed_from_its_table() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.attacks.probes.generated import NAMES, ONE_TEXT, PAIRS
 from core.demo import SEEDS
-from core.evaluation.probes.tables import RIGHT, TOP100
+from core.evaluation.probes.tables import RIGHT
 from core.evaluation.stats import intervals
 from core.evaluation.stats.bootstrap import Interval
 from core.findings.claim import Claim, Figure
@@ -22,7 +22,7 @@ from core.findings.experiments import (
 )
 from core.findings.from_weights.written_links import NAME as LINKS
 from core.findings.from_weights.written_names import NAME
-from core.findings.measures.names import highest_ranked, linked, patients_written
+from core.findings.measures.names import highest_ranked, linked, patients_written, ranked_first
 from core.findings.measures.tables import labelled, probe
 from core.findings.needs import Need
 from core.findings.rules import Above, Below
@@ -76,14 +76,12 @@ _COMPARED = f"{CLASSROOM}, and {TWELVE_NOTES}; 1,400 texts each"
 
 
 def _named(runs: StoredRuns, spec: RunSpec) -> tuple[Interval, Interval]:
-    """Share of the 100 highest-ranked names that members have, and that held-out patients have at equal pools."""
-    member, control = (probe(runs, spec, NAMES, TOP100, "name", split=split) for split in ("member", "heldout"))
-    return member, control
+    return ranked_first(runs, spec, len(_WRITTEN))
 
 
 def _written(runs: StoredRuns) -> list[Figure]:
     return [
-        labelled(f"GPT-2, {size}", intervals.difference(*_named(runs, without)))
+        labelled(f"GPT-2, {size}", intervals.difference(*_named(runs, without)), joint=True)
         for size, (without, _) in _WRITTEN.items()
     ]
 
@@ -92,7 +90,7 @@ def _written_less(runs: StoredRuns) -> list[Figure]:
     found = []
     for size, (without, with_dp) in _WRITTEN.items():
         sides = (*_named(runs, with_dp), *_named(runs, without))
-        found.append(labelled(f"GPT-2, {size}", intervals.weighted_sum((1, -1, -1, 1), sides)))
+        found.append(labelled(f"GPT-2, {size}", intervals.weighted_sum((1, -1, -1, 1), sides), joint=True))
     return found
 
 

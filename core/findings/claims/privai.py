@@ -45,10 +45,11 @@ def _every_epsilon(runs: StoredRuns) -> list[Figure]:
 
 
 def _false_leaks(runs: StoredRuns) -> list[Figure]:
-    return [
-        labelled(seeded("gpt2", seed), runs.metric(plain("gpt2", seed), "old_rule_attempts", "heldout"))
-        for seed in SEEDS
-    ]
+    found = []
+    for seed in SEEDS:
+        share = share_of_texts(runs, plain("gpt2", seed), "old_rule_attempts", len(SEEDS), "heldout")
+        found.append(labelled(seeded("gpt2", seed), share, joint=True))
+    return found
 
 
 def reduction(runs: StoredRuns, label: str, private: RunSpec, other: RunSpec, figures: int) -> Figure:

@@ -32,8 +32,9 @@ from core.spec import RunSpec
 def _styles(runs: StoredRuns, prompts: tuple[int, ...] | None = None) -> list[Figure]:
     found = []
     for seed in SEEDS:
-        by_style = excess_by_style(runs, plain("gpt2", seed), prompts)
-        found.append(labelled(seeded("gpt2", seed), intervals.difference(by_style["structured"], by_style["open"])))
+        by_style = excess_by_style(runs, plain("gpt2", seed), prompts, figures=len(SEEDS))
+        apart = intervals.difference(by_style["structured"], by_style["open"])
+        found.append(labelled(seeded("gpt2", seed), apart, joint=True))
     return found
 
 
@@ -44,8 +45,9 @@ def _styles_of_names(runs: StoredRuns) -> list[Figure]:
 def _openings(runs: StoredRuns) -> list[Figure]:
     found = []
     for seed in SEEDS:
-        by_opening = excess_by_opening(runs, plain("gpt2", seed), ASKED["full_name"])
-        found.append(labelled(seeded("gpt2", seed), intervals.difference(by_opening[True], by_opening[False])))
+        by_opening = excess_by_opening(runs, plain("gpt2", seed), ASKED["full_name"], figures=len(SEEDS))
+        apart = intervals.difference(by_opening[True], by_opening[False])
+        found.append(labelled(seeded("gpt2", seed), apart, joint=True))
     return found
 
 
@@ -79,7 +81,10 @@ def _printed_intervals(runs: StoredRuns) -> list[Figure]:
 
 
 def _independent(runs: StoredRuns) -> list[Figure]:
-    return [labelled(seeded("gpt2", seed), design_effect(runs, plain("gpt2", seed))) for seed in SEEDS]
+    return [
+        labelled(seeded("gpt2", seed), design_effect(runs, plain("gpt2", seed), figures=len(SEEDS)), joint=True)
+        for seed in SEEDS
+    ]
 
 
 _NOISE = (

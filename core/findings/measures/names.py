@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 
+from core.attacks.probes.generated import NAMES
 from core.attacks.probes.half_name import PROBE as HALF_NAME
 from core.attacks.probes.name_seen import PROBE as NAME_SEEN
 from core.attacks.probes.table import TARGET
 from core.evaluation.probes.figures import share_of_names
-from core.evaluation.probes.tables import SPLITS, TOP_NAMES
+from core.evaluation.probes.tables import FIGURES, SPLITS, TOP100, TOP_NAMES
+from core.evaluation.probes.verdicts import Look
 from core.evaluation.stats import intervals
 from core.evaluation.stats.bootstrap import Interval, patient_bootstrap, weighted_auc, weighted_share
 from core.evaluation.stats.boundary_intervals import auc_interval
+from core.evaluation.summary import pools, scale_to_pool
 from core.findings.from_weights.name_layers import NAME as LAYERS
 from core.findings.from_weights.written_links import NAME as LINKS
 from core.findings.from_weights.written_names import NAME as WRITTEN
+from core.findings.measures.tables import share_of
 from core.findings.stored_runs import Missing, StoredRuns
 from core.spec import RunSpec
 
@@ -72,6 +78,23 @@ def highest_ranked(runs: StoredRuns, spec: RunSpec, table: str = WRITTEN) -> Int
         raise Missing(f"the texts of {runs.run(spec).id} hold no name")
     k = min(TOP_NAMES, len(written))
     return intervals.difference(*(share_of_names(written, split, pool, k) for split in SPLITS))
+
+
+def ranked_first(runs: StoredRuns, spec: RunSpec, figures: int) -> tuple[Interval, Interval]:
+    """A@100 of members, and of held-out patients at equal pools, in the texts of the audit (`share_of_names`).
+
+    Their intervals are at the level at which `figures` of a claim hold together; NaN if no text holds a name.
+    """
+    look = Look(runs.audited(spec, FIGURES))
+    pool = pools(runs.workspace.corpus(spec.corpus, store=False), ("full_name",))
+    found = []
+    for split, ratio in (("member", 1.0), ("heldout", pool["run"] / pool["heldout"])):
+        row = look(NAMES, TOP100, "name", split=split)
+        if not row.n:
+            return Interval(math.nan, math.nan, math.nan), Interval(math.nan, math.nan, math.nan)
+        found.append(share_of(scale_to_pool(row.value, 1 / ratio), row.n, figures, ratio))
+    member, control = found
+    return member, control
 
 
 def linked(runs: StoredRuns, spec: RunSpec) -> Interval:

@@ -22,6 +22,7 @@ from core.evaluation.stats.bootstrap import (
     weighted_perplexity,
     weighted_share,
 )
+from core.evaluation.summary import scale_to_pool
 from core.evaluation.sweep.limit_measures import heldout_losses
 from core.findings.claim import Figure
 from core.findings.from_weights.abstract_entities import NAME as ABSTRACT_ENTITIES
@@ -42,16 +43,28 @@ def labelled(
     return Figure(label, found.value, found.low, found.high, degrees, most, joint)
 
 
-def share_of_texts(runs: StoredRuns, spec: RunSpec, metric: str, figures: int) -> Interval:
-    """A share of a run's texts, with Wilson's interval at 1 − 0.05/`figures`: that many of a claim hold together.
+def confidence_of_each(figures: int) -> float:
+    """The confidence at which so many intervals hold together in 95 % of cases (Bonferroni).
 
-    Where hardly any text counts, it grows with the square of the quantile, so it cannot be widened afterwards.
+    An interval that is longer to one side, such as Wilson's or one by χ², is taken at this level from the start: its
+    two sides do not grow alike, so a 95 % interval cannot be widened afterwards (`core.findings.judging.jointly`).
+    """
+    return 1 - 0.05 / figures
+
+
+def share_of(share: float, trials: int, figures: int, ratio: float = 1.0) -> Interval:
+    """A share of `trials` by Wilson, one of `figures` that hold together; scaled to a pool `ratio` times as large."""
+    ends = intervals.wilson(share, trials, confidence_of_each(figures))
+    return Interval(*(scale_to_pool(one, ratio) for one in (share, *ends)))
+
+
+def share_of_texts(runs: StoredRuns, spec: RunSpec, metric: str, figures: int, arm: str = "run") -> Interval:
+    """A share of a run's texts as one of `figures` that hold together.
 
     Raises:
         Missing: The run has no such figure.
     """
-    value, texts = runs.metric(spec, metric).value, runs.units(spec, metric)
-    return Interval(value, *intervals.wilson(value, texts, 1 - 0.05 / figures))
+    return share_of(runs.metric(spec, metric, arm).value, runs.units(spec, metric, arm), figures)
 
 
 def metric_difference(runs: StoredRuns, one: RunSpec, other: RunSpec, metric: str) -> Interval:
