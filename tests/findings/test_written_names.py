@@ -1,4 +1,4 @@
-"""Figures of names in many texts, against slow and obvious ones."""
+"""Figures of names in many texts, and of half a name, against slow and obvious ones."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pytest
 from scipy import stats
 
 from core.findings.claims import chosen
-from core.findings.measures.names import highest_ranked, linked, patients_written
+from core.findings.experiments import plain, rarely_named
+from core.findings.measures.names import half_names_apart, highest_ranked, linked, patients_written
 from core.findings.stored_runs import Missing
-from core.spec import RunSpec
+from core.spec import ModelKind, RunSpec
 
 Scores = list[float | None]
 
@@ -121,3 +122,76 @@ def test_the_claims_of_inserted_names_ask_the_longer_texts() -> None:
     asked = asked.assign(split="member", paired=2, right=1)
     (link,) = chosen(["L-c22"])[0].measure(runs)  # type: ignore[arg-type]
     assert link.value == pytest.approx((1 - 0.5) / 2)
+
+
+def asked(**scores: dict[str, float]) -> SimpleNamespace:
+    """Runs called as the keywords, each with the scores of its patients: a name in capitals is a member's."""
+    found = {}
+    for name, by_patient in scores.items():
+        rows = pd.DataFrame({"patient_id": list(by_patient), "score": list(by_patient.values())})
+        rows["split"] = np.where(rows["patient_id"].str.isupper(), "member", "heldout")
+        own = rows.assign(method="own other half", model="target", target="last name")
+        noise = [own.assign(**{column: "another", "score": -1.0}) for column in ("method", "model")]
+        first = own.assign(target="first name", score=-own["score"])
+        found[name] = pd.concat([own, first, *noise]).sample(frac=1, random_state=0)
+    audits = SimpleNamespace(audit=lambda name: SimpleNamespace(table_of=lambda probe, table: found.get(name)))
+    return SimpleNamespace(run=lambda spec: SimpleNamespace(id=spec.run_id), workspace=audits)
+
+
+A, B, C = (SimpleNamespace(run_id=name) for name in "abc")
+
+
+def test_half_a_name_is_compared_among_those_that_both_models_were_asked_about() -> None:
+    """`b` puts every member that both know above all others; the rest of its members, below all, do not count."""
+    others = {f"p{at}": 1.0 for at in range(10)}
+    shared, rest = {f"P{at}": 2.0 for at in range(12)}, {f"R{at}": 0.0 for at in range(20)}
+    runs = asked(a={**dict.fromkeys(shared, 1.0), **others}, b={**rest, **others, **shared})
+    found = half_names_apart(runs, A, B, "last name")  # type: ignore[arg-type]
+    assert (found.value, found.low, found.high) == (-0.5, -0.5, -0.5)
+    found = half_names_apart(runs, B, B, "last name")  # type: ignore[arg-type]
+    assert (found.value, found.low, found.high) == (0.0, 0.0, 0.0)
+
+
+def test_half_a_name_is_compared_with_the_same_draws_of_patients() -> None:
+    """Against pairs in loops, and draws of its own."""
+    rng = np.random.default_rng(3)
+    people = [*(f"P{at:02d}" for at in range(40)), *(f"p{at:02d}" for at in range(30))]
+    each = {name: 2.0 * rng.normal() + name.isupper() for name in people}  # what both models find easy
+    first, second = (
+        {name: score + rng.normal() + name.isupper() * more for name, score in each.items()} for more in (0, 1)
+    )
+    found = half_names_apart(asked(a=first, b=second), A, B, "last name")  # type: ignore[arg-type]
+
+    def above(scores: dict[str, float]) -> np.ndarray:
+        return np.array([[scores[m] > scores[h] for h in people[40:]] for m in people[:40]], dtype=float)
+
+    apart = above(first) - above(second)
+    assert found.value == pytest.approx(apart.mean())
+    ours, theirs = (rng.multinomial(n, np.full(n, 1 / n), size=20_000) / n for n in (40, 30))
+    drawn = np.einsum("bm,mh,bh->b", ours, apart, theirs, optimize=True)
+    tail = stats.norm.sf(np.sqrt(30 / 29) * stats.t.isf(0.025, 29))  # of the smaller group
+    assert [found.low, found.high] == pytest.approx(np.quantile(drawn, [tail, 1 - tail]), abs=0.005)
+
+
+def test_models_with_other_members_or_without_the_probe_are_not_compared() -> None:
+    runs = asked(a={"P1": 1.0, "P2": 1.0, "p1": 0.0, "p2": 0.0}, b={"P1": 1.0, "P2": 1.0, "p1": 0.0, "p2": 0.0})
+    moved = runs.workspace.audit("b").table_of("", "")
+    moved.loc[moved["patient_id"] == "P1", "split"] = "heldout"
+    with pytest.raises(ValueError, match="different members"):
+        half_names_apart(runs, A, B, "last name")  # type: ignore[arg-type]
+    with pytest.raises(Missing, match="run c has no results of the probe “half a name”"):
+        half_names_apart(runs, A, C, "last name")  # type: ignore[arg-type]
+
+
+def test_the_claim_on_fewer_names_sets_a_tenth_of_the_notes_against_half() -> None:
+    """Members are known by `plain` alone, which finds them by the last name; by the first it ranks them lowest."""
+    people = {**{f"P{at}": 1.0 for at in range(5)}, **{f"p{at}": 1.0 for at in range(5)}}
+    known = {name: score + name.isupper() for name, score in people.items()}
+    kinds: tuple[ModelKind, ...] = ("distilbert", "gpt2")
+    fewer, half = ({run(kind).run_id: by for kind in kinds} for run, by in ((rarely_named, people), (plain, known)))
+    found = chosen(["L-c29"])[0].measure(asked(**fewer, **half))  # type: ignore[arg-type, misc]
+    assert [one.label for one in found] == [
+        *(f"DistilBERT, seed 0, {name} name hidden" for name in ("last", "first")),
+        "GPT-2, seed 0, last name hidden",
+    ]
+    assert [one.value for one in found] == [-0.5, 0.5, -0.5]

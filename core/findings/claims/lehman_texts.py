@@ -229,7 +229,8 @@ CLAIMS = (
         why={
             "holds": "12 of the 301 members are named in 68 of the texts, and none of the 129 held-out patients. These "
             "are few: 8,755 of the 8,767 names in the texts belong to neither. Where half of the notes name their "
-            "patient one member was named (L-c18)."
+            "patient one member was named (L-c18), but those texts have 12 tokens and not 24, and hold 83 names, so "
+            "the two counts do not compare."
         },
         page="probes",
     ),
@@ -272,7 +273,8 @@ CLAIMS = (
         needs=_INSERTED_NEEDS,
         sizes=_SIZES,
         differs="Whole texts instead of sentences, and other members' conditions as control, which the paper lacks. "
-        f"{_INSERTED_TEXTS} {FEW} {SYNTHETIC}",
+        "Only four members are in such texts, so the interval is the whole range of their resamples, and the truth "
+        f"may lie beyond. {_INSERTED_TEXTS} {FEW} {SYNTHETIC}",
         why={
             "cannot tell": "Only 15 texts pair a member's name with a condition, 12 of them the same member's. Two "
             "name a condition of this patient, where 1.6 would by chance."

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pandas as pd
 
 from core.attacks.probes.generated import NAMES
+from core.attacks.probes.half_name import OWN
 from core.attacks.probes.half_name import PROBE as HALF_NAME
 from core.attacks.probes.name_seen import PROBE as NAME_SEEN
 from core.attacks.probes.table import TARGET
@@ -20,7 +22,7 @@ from core.evaluation.summary import pools, scale_to_pool
 from core.findings.from_weights.name_layers import NAME as LAYERS
 from core.findings.from_weights.written_links import NAME as LINKS
 from core.findings.from_weights.written_names import NAME as WRITTEN
-from core.findings.measures.tables import share_of
+from core.findings.measures.tables import RESAMPLES, probed, share_of
 from core.findings.stored_runs import Missing, StoredRuns
 from core.spec import RunSpec
 
@@ -41,6 +43,30 @@ def layers_apart(runs: StoredRuns, spec: RunSpec, one: int, other: int) -> Inter
     first, second = (weighted_auc(rows["score"], rows["label"]) for rows in sides)
     people, strata = sides[0]["patient_id"], sides[0]["label"]
     return patient_bootstrap(lambda weights: first(weights) - second(weights), people, strata)
+
+
+def half_names_apart(runs: StoredRuns, one: RunSpec, other: RunSpec, half: str) -> Interval:
+    """AUC of members against held-out patients by the hidden `half` of their names: under `one` − under `other`.
+
+    Only patients that both were asked about count, who are resampled for both. Where fewer notes name their patient,
+    fewer members can be asked about: those with many notes, whom a model knows better.
+    """
+    sides = [_half_names(runs, spec, half) for spec in (one, other)]
+    both = sides[0].join(sides[1], how="inner", rsuffix="_other")
+    member = (both["split"] == "member").to_numpy()
+    if not np.array_equal(member, both["split_other"] == "member"):
+        raise ValueError("the two models have different members")
+    first, second = (weighted_auc(both[score].tolist(), member.tolist()) for score in ("score", "score_other"))
+    return patient_bootstrap(
+        lambda weights: first(weights) - second(weights), both.index.to_series(), member, resamples=RESAMPLES
+    )
+
+
+def _half_names(runs: StoredRuns, spec: RunSpec, half: str) -> pd.DataFrame:
+    """Split and score of each patient, asked with the own other half of the name."""
+    rows = probed(runs, spec, HALF_NAME)
+    rows = rows[(rows["method"] == OWN) & (rows["target"] == half)]
+    return rows.astype({"score": float}).set_index("patient_id")[["split", "score"]].sort_index()
 
 
 def _rows(runs: StoredRuns, spec: RunSpec, probe: str, layer: int) -> pd.DataFrame:

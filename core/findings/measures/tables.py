@@ -193,6 +193,18 @@ def probe(
     return Interval(found.value, found.low, found.high)
 
 
+def probed(runs: StoredRuns, spec: RunSpec, name: str) -> pd.DataFrame:
+    """What one identity probe asked the trained model, a row each.
+
+    Raises:
+        Missing: The audit has no such rows.
+    """
+    rows = runs.workspace.audit(runs.run(spec).id).table_of(name, "probes")
+    if rows is None:
+        raise Missing(f"the audit of run {spec.run_id} has no results of the probe “{name}”")
+    return rows[rows["model"] == TARGET]
+
+
 def ranking_difference(runs: StoredRuns, spec: RunSpec, name: str, other: str) -> Interval:
     """AUC by patient of a ranking probe asked with the own name − by `other`, members resampled for both."""
     rows = runs.audited(spec, "probes")
@@ -217,10 +229,8 @@ def links_apart(runs: StoredRuns, spec: RunSpec, one: str, other: str) -> Interv
     Raises:
         Missing: The audit has no cosines.
     """
-    rows = runs.workspace.audit(runs.run(spec).id).table_of(COSINE, "probes")
-    if rows is None:
-        raise Missing(f"the audit of run {spec.run_id} has no results of the probe “{COSINE}”")
-    rows = rows[(rows["model"] == TARGET) & (rows["split"] == "member")]
+    rows = probed(runs, spec, COSINE)
+    rows = rows[rows["split"] == "member"]
     links = []
     for method in (one, other):
         wide = rows[rows["method"] == method].pivot(index="patient_id", columns="target", values="score")
