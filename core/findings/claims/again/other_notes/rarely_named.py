@@ -68,8 +68,8 @@ CLAIMS = (
         f"and settings. {FEW} {SYNTHETIC}",
         why={
             "holds": "For the same patients DistilBERT's figures fall from .725 and .731 to .593 and .584, and GPT-2's "
-            "from .978 to .861. The 175 members have 11.5 notes each, the others 6.7, so they are better known: with "
-            "all 292 named members of `classroom` the first figures are .675, .717 and .964 (L-c7)."
+            "from .978 to .861. The 175 members have 11.5 notes each, the other 117 whom half of the notes name 6.7, "
+            "so the 175 are better known: for all 292 the first figures are .675, .717 and .964 (L-c7)."
         },
         page="probes",
     ),
