@@ -117,7 +117,7 @@ MEMORISATION: tuple[Summary, ...] = (
     Summary("extraction_fields", FIELD_COLUMNS, (), _fields, version_imported=2),
     Summary("extraction_recall", RECALL_COLUMNS, ("ranking",), _recall),
     Summary("tries", TRIES_COLUMNS, ("discoverable",), _tries),
-    Summary("unlearned", UNLEARNED_COLUMNS, ("unlearning_standing",), _unlearned, version=2),
+    Summary("unlearned", UNLEARNED_COLUMNS, ("unlearning_standing",), _unlearned, version=3),
     Summary("memorised", MEMORISED_COLUMNS, ("prefixes",), _memorised, version=2),
     Summary("memorisation_predictors", PREDICTOR_COLUMNS, ("note_features",), _predictors, version=2),
     Summary("risk", RISK_COLUMNS, (), _risk, from_metrics=True, version=5),

@@ -3,7 +3,7 @@
 The place of each patient is that of `core.evaluation.forgetting.standings`. Two ends matter: an unlearned patient who
 still stands above nearly everybody was not forgotten, and one below nearly everybody bears the mark of unlearning. Of
 patients whom the model never read, each end holds about 5 % in expectation, and the middle half about 50 %. A
-method that moves everybody to the middle has a perfect mean, and leaves a mark. So a mean near one half does not prove
+method that moves everybody near the middle has a mean near one half, and leaves a mark. So that mean does not prove
 forgetting (Hayes et al. 2024): `core.evaluation.forgetting.likelihood_ratios` is the test that can tell.
 """
 
@@ -11,9 +11,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pandas as pd
+from scipy import special, stats
 
-from core.evaluation.forgetting import costs, standings
+from core.evaluation.forgetting import costs, patient_gains, standings
+from core.evaluation.stats.bootstrap import Interval
+from core.evaluation.stats.boundary_intervals import auc_interval
 from core.evaluation.stats.intervals import proportion_interval, wilson
 
 ARMS = ("original", "ascent", "difference")  # in this order
@@ -41,8 +45,7 @@ def places(standing: pd.DataFrame) -> pd.DataFrame:
 def unlearned_figures(standing: pd.DataFrame, steps: pd.DataFrame, *, resamples: int = 1_000) -> pd.DataFrame:
     """Figures of each arm over the drawn patients, with UNLEARNED_COLUMNS.
 
-    - `place`: mean place. Its interval is Wilson's with the mean for the share, which is too wide rather than too
-      narrow: no number between 0 and 1 varies more about its mean than a coin does.
+    - `place`: mean place, by `mean_place`. 50 % in expectation for patients never read.
     - `above`, `below`: share of patients whose place is above `HIGH` or below `LOW`; Wilson. 5 % each in expectation
       for patients never read.
     - `middle`: share of patients whose place is in `MIDDLE`; Wilson. 50 % in expectation for patients never read.
@@ -59,8 +62,8 @@ def unlearned_figures(standing: pd.DataFrame, steps: pd.DataFrame, *, resamples:
     rows: list[tuple] = []
     for arm in (arm for arm in ARMS if arm in paid.index):
         of = every.loc[every["arm"] == arm, "percentile"]
-        size, mean = len(of), float(of.mean())
-        rows.append((arm, "place", mean, *wilson(mean, size), size))
+        size, mean = len(of), mean_place(standing[standing["arm"] == arm])
+        rows.append((arm, "place", mean.value, mean.low, mean.high, size))
         for figure, there in (("above", of > HIGH), ("below", of < LOW), ("middle", of.between(*MIDDLE))):
             rows.append((arm, figure, *_share(int(there.sum()), size), size))
         if not steps.empty and (steps["arm"] == arm).any():
@@ -69,6 +72,40 @@ def unlearned_figures(standing: pd.DataFrame, steps: pd.DataFrame, *, resamples:
         ends = (float(one) for one in paid.loc[arm, ["perplexity", "low", "high"]])
         rows.append((arm, "perplexity", *ends, int(heldout[arm])))
     return pd.DataFrame(rows, columns=list(UNLEARNED_COLUMNS)).astype(UNLEARNED_COLUMNS)
+
+
+def mean_place(standing: pd.DataFrame) -> Interval:
+    """The drawn patients' mean place in one model, with its interval over drawn and never-seen patients.
+
+    The mean place is an AUC: the share of pairs of a drawn and a never-seen patient in which the drawn one has the
+    larger gain, ties ½. All drawn patients are compared with the same never-seen ones, so it depends on both groups.
+    The interval is DeLong's (1988) on the logit scale (Pepe 2003, §5.2), with Student's t of the smaller group;
+    Newcombe's at 0 and 1. An interval over the drawn patients alone covers the truth in a third of the cases or fewer
+    if all of them stand at about the same place (docs/methods/forgetting.md). A single patient on either side, or
+    nothing but ties, shows no spread: then it is Wilson's with the mean for the share, which is too wide.
+
+    Args:
+        standing: rows of the attack's table `unlearning_standing` for one model, `arm`.
+    """
+    wins = np.array([_wins(rows) for _, rows in standing.groupby("drawn", sort=False)])  # (drawn, never seen)
+    value, (drawn, never_seen) = float(wins.mean()), wins.shape
+    if value in (0.0, 1.0):
+        return auc_interval(Interval(value, value, value), drawn, never_seen)
+    smaller = min(drawn, never_seen)
+    variance = 0.0 if smaller < 2 else wins.mean(1).var(ddof=1) / drawn + wins.mean(0).var(ddof=1) / never_seen
+    if variance == 0:
+        return Interval(value, *wilson(value, smaller))
+    half = stats.t.ppf(0.975, smaller - 1) * math.sqrt(variance) / (value * (1 - value))
+    low, high = special.expit(special.logit(value) + np.array([-half, half]))
+    return Interval(value, float(low), float(high))
+
+
+def _wins(rows: pd.DataFrame) -> np.ndarray:
+    """Of one drawn patient: 1 where their gain is larger than a never-seen patient's, ½ where equal, (never seen,)."""
+    own = float(patient_gains(rows[rows["forgotten"]]).iloc[0])
+    others = patient_gains(rows[~rows["forgotten"]]).to_numpy()  # in order of their ids, so the same for every patient
+    found: np.ndarray = (others < own) + 0.5 * (others == own)
+    return found
 
 
 def _share(count: int, of: int) -> tuple[float, float, float]:

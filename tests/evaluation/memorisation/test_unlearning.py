@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
-from core.evaluation.memorisation.unlearning import UNLEARNED_COLUMNS, places, unlearned_figures
+from core.evaluation.memorisation.unlearning import UNLEARNED_COLUMNS, mean_place, places, unlearned_figures
 from core.evaluation.stats.intervals import proportion_interval, wilson
+from core.runs.store import DEMO, Workspace
 
+SHIPPED_PLACES = [  # run, model, mean place and its interval, by an independent script
+    ("gpt2-804b3c7f558b", "ascent", 0.4310, 0.3377, 0.5294),
+    ("gpt2-804b3c7f558b", "difference", 0.4128, 0.3272, 0.5040),
+    ("gpt2-1ea4fd58ffd0", "ascent", 0.3493, 0.2741, 0.4328),
+    ("gpt2-1ea4fd58ffd0", "difference", 0.3450, 0.2702, 0.4283),
+    ("gpt2-9c478ef93063", "original", 0.5203, 0.3825, 0.6551),
+]
 NOBODY = pd.DataFrame(columns=["drawn", "arm", "steps", "reached", "loss", "stop_loss"])
 
 
@@ -33,7 +44,6 @@ def test_places_and_both_ends_are_counted():
     found = figures(table)
     place = found.loc[("original", "place")]
     assert place["value"] == pytest.approx(0.6225)
-    assert (place["low"], place["high"]) == wilson(0.6225, 4)
     assert found.loc[("original", "above")].tolist()[:3] == [0.5, *proportion_interval(2, 4)]
     assert found.loc[("original", "below")].tolist()[:3] == [0.25, *proportion_interval(1, 4)]
     assert found.loc[("original", "middle")].tolist()[:3] == [0.25, *proportion_interval(1, 4)]
@@ -44,7 +54,43 @@ def test_places_and_both_ends_are_counted():
 
 def test_places_that_all_agree_still_have_an_interval():
     place = figures(standing(dict.fromkeys("ABCDEFGH", 9.0), np.zeros(40))).loc[("original", "place")]
-    assert place["value"] == place["high"] == 1.0 and 0.5 < place["low"] < 0.8
+    assert place["value"] == place["high"] == 1.0 and place["low"] == pytest.approx(0.8513, abs=1e-4), "Newcombe"
+
+
+def test_the_interval_of_a_place_by_hand():
+    """Three drawn (places 1, ½, ½) and two never seen, whom ⅓ and 1 of the drawn exceed: DeLong's two variances."""
+    found = mean_place(standing({"A": 3.0, "B": 1.0, "C": 1.0}, [2.0, 0.0]))
+    error = math.sqrt((1 / 12) / 3 + (2 / 9) / 2)  # of 1, ½, ½: variance 1/12; of ⅓ and 1: 2/9
+    half = 12.706204736 * error / ((2 / 3) * (1 / 3))  # Student's t with one degree of freedom, on the logit scale
+    assert found.value == pytest.approx(2 / 3)
+    assert math.log(found.low / (1 - found.low)) == pytest.approx(math.log(2) - half)
+    assert math.log(found.high / (1 - found.high)) == pytest.approx(math.log(2) + half)
+    alone = mean_place(standing({"A": 1.0}, [2.0, 0.0]))
+    assert (alone.value, alone.low, alone.high) == (0.5, *wilson(0.5, 1)), "one patient shows no spread"
+    tied = mean_place(standing({"A": 1.0, "B": 1.0}, [1.0, 1.0, 1.0]))
+    assert (tied.low, tied.high) == wilson(0.5, 2)
+
+
+def test_the_interval_covers_also_where_all_patients_stand_at_one_place():
+    """As after unlearning: the never-seen patients are then all that varies, and the drawn ones alone show nothing."""
+    rng, truth = np.random.default_rng(5), norm.cdf(-0.4 / math.sqrt(1 + 0.1**2))
+    found = [
+        mean_place(standing({str(one): rng.normal(-0.4, 0.1) for one in range(20)}, rng.normal(size=60)))
+        for _ in range(200)
+    ]
+    covered = [one.low <= truth <= one.high for one in found]
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.04)
+    assert np.mean([one.high - one.low for one in found]) < 0.3, "Wilson's with 20 trials is .38 wide"
+
+
+@pytest.mark.parametrize(("run", "arm", "value", "low", "high"), SHIPPED_PLACES)
+def test_the_places_of_the_methods_page_are_those_of_the_shipped_audits(run, arm, value, low, high):
+    table = Workspace(DEMO, shared=()).audit(run).table("unlearned").set_index(["arm", "figure"])
+    stored = table.loc[(arm, "place"), ["value", "low", "high"]].astype(float)
+    assert stored.tolist() == pytest.approx([value, low, high], abs=5e-4)
+    rows = Workspace(DEMO, shared=()).audit(run).table("unlearning_standing")
+    made = mean_place(rows[rows["arm"] == arm])
+    assert stored.tolist() == pytest.approx([made.value, made.low, made.high])
 
 
 def test_perplexity_and_reached_are_those_of_each_arm():
