@@ -67,7 +67,7 @@ def actions(run: Run, patient: str, named: dict[str, str], open_arms: list[str])
             key="forget-now",
             on_click=live.start,
             args=(run, patient),
-            **{"help": f"Here and now: {which}. It takes a minute or two and can be cancelled."}
+            **{"help": f"Here and now: {which}. It takes minutes, more in a larger hospital, and can be cancelled."}
             | viewer.locked("forget"),
         )
     told = live.refusal() or ("" if going is None or going.active else going.error)
@@ -96,7 +96,8 @@ with side:
     actions(run, patient, named, data.missing(found, table))
     shell.link("patients", "This patient's card", icon=":material/clinical_notes:", query={"patient": patient})
 with picture:
-    st.markdown(sentences.headline(table, patient, named))
+    going = live.work(run, patient)
+    st.markdown(sentences.headline(table, patient, named, going=going is not None and going.active))
     if not table.empty:
         figure = charts.places(notes, table, patient, named)
         chart_style.show(

@@ -116,7 +116,7 @@ else:
     st.info("There is no trained model yet. Train one first: a small one takes minutes.")
     shell.link("train", "Train a model", icon=":material/model_training:")
 three_pictures(pair)
-if differences := comparison.differences(pair):
+if differences := comparison.differences(pair, with_epsilon=True):
     st.caption(f"{differences} {comparison.LOOK}")
 if useful := best.best_measured():
     st.markdown(f":material/trending_up: {useful}")

@@ -151,7 +151,7 @@ slots = columns(pair)
 st.html(phi_text.legend_html())
 if told := hospitals.differ(pair):
     st.caption(told)
-elif told := comparison.differences(pair):
+elif told := comparison.differences(pair, with_epsilon=True):
     st.caption(f"{told} {comparison.LOOK}")
 if len(prompt_session.tries()) > 1:
     earlier()

@@ -87,7 +87,8 @@ with coming:
         with button:  # without a rerun the message appears sooner
             monitor.in_progress()
 with live:
-    st.header("After training" if job is not None and not job.active else "While training", anchor="live")
+    ended = "After training" if job is None or job.state == "done" else "The last training"
+    st.header("While training" if job is None or job.active else ended, anchor="live")
     monitor.watch(ended=verdict_view.show)
 st.header("Training queue")
 monitor.queue()

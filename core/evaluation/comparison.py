@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from core.common.formatting import setting_text
 from core.runs.run import Run
 
 LOOK = "The ε trade-off page compares both with the same training without noise, where that was run."
 
 
-def differences(runs: Sequence[Run]) -> str:
+def differences(runs: Sequence[Run], *, with_epsilon: bool = False) -> str:
     """How the trainings of a private and an unconstrained run differ apart from noise: of the first two of one model.
 
     Their recipes differ, so what separates the two models is not privacy alone. A control without noise among the runs
     changes nothing: it has the private run's recipe. Empty if no two runs have the same notes and kind of model.
+    `with_epsilon` names the private run's ε, where pages speak of several and each has its own recipe.
     """
     bare = [run for run in runs if not run.spec.privacy.private and run.spec.training.clip_norm is None]
     pairs = (
@@ -26,9 +28,15 @@ def differences(runs: Sequence[Run]) -> str:
     if private is None or plain is None:
         return ""
     return (
-        f"The two trainings differ in more than noise: with privacy {trained(private)}, every gradient clipped; "
-        f"without privacy {trained(plain)}, nothing clipped."
+        f"The two trainings differ in more than noise: {_privacy(private, with_epsilon)} {trained(private)}, every "
+        f"gradient clipped; without privacy {trained(plain)}, nothing clipped."
     )
+
+
+def _privacy(run: Run, with_epsilon: bool) -> str:
+    """`with privacy`, or `with ε = 8` where the run has such a target."""
+    epsilon = run.spec.privacy.target_epsilon
+    return f"with ε = {setting_text(epsilon)}" if with_epsilon and epsilon is not None else "with privacy"
 
 
 def _alike(one: Run, other: Run) -> bool:

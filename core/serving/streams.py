@@ -50,7 +50,7 @@ def clean_prompt(prompt: str) -> tuple[str, int]:
         )
     kept = without_controls(prompt)
     if not kept.strip():
-        raise PromptError("The prompt is empty. Type the beginning of a sentence, or pick one of the examples.")
+        raise PromptError("The prompt is empty. Type the beginning of a sentence.")
     return kept, len(prompt.replace("\r\n", "\n")) - len(kept)
 
 

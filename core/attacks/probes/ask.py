@@ -57,19 +57,19 @@ def ask(
     """
     name, condition = " ".join(name.split()), " ".join(condition.split())
     if not name or not condition:
-        raise ValueError("Type a name and a condition: the probe needs both.")
+        raise ValueError("Type a name and a disease: the probe needs both.")
     if not other_names:
         raise ValueError("There is no other name to compare with.")
     known = [wording for wording in wordings if wording.lower() != condition.lower()]
     ids = condition_ids(lm, [condition, *known])
     if len(ids[0]) > MOST_TOKENS:
-        raise ValueError(f"The condition takes {len(ids[0])} tokens; at most {MOST_TOKENS} are allowed: shorten it.")
+        raise ValueError(f"The disease takes {len(ids[0])} tokens; at most {MOST_TOKENS} are allowed: shorten it.")
     same = [place for place, one in enumerate(ids) if len(one) == len(ids[0])]
     people = pd.DataFrame({"first": [name, *other_names], "last": "", "title": title, "age": age})
     texts = [" ".join(text.split()) for text in openings(people)]
     special = set(lm.tokenizer.all_special_ids) - {lm.tokenizer.unk_token_id}
     if any(special.intersection(found) for found in (*ids[:1], *encode(lm, texts[:1]))):
-        raise ValueError("The name or the condition contains a special token of the model, such as [MASK]: remove it.")
+        raise ValueError("The name or the disease contains a special token of the model, such as [MASK]: remove it.")
     if len(texts[0]) > 200:
         raise ValueError("The name is too long: type a first and a last name.")
     own = condition_scores(lm, texts[:1], [ids[place] for place in same])[0]

@@ -95,6 +95,8 @@ def _ranking(look: Look, probe: str, row: str, question: str, how: str) -> Card:
         "no sign": "There is no sign that it does better than guessing the most common diseases",
         "cannot tell": "Compared with guessing the most common diseases",
     }[judged(beyond)]
+    if beyond.there and beyond.high < 0:
+        better = "It does worse than guessing the most common diseases"
     return Card(
         row=row,
         probe=probe,

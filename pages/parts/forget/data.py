@@ -11,6 +11,7 @@ import pandas as pd
 from core.evaluation import forgetting as figures
 from core.pipeline import forgetting
 from core.pipeline.forgetting import APPROXIMATE, PRIVATE, RETRAINED, Comparison
+from core.runs.audits import ATTACKS_FILE
 from core.runs.run import Run
 from core.runs.tables import TableMissing
 from pages.parts.session import owner, resources
@@ -22,18 +23,29 @@ MOST_LISTED = 40  # patients in the list; any other id can be typed
 
 
 def offered(runs: list[Run]) -> list[Run]:
-    """Runs with weights that may forget somebody: those with a comparison first, GPT-2 before others."""
+    """Runs with weights that may forget a patient: those with a comparison first, shipped ones, GPT-2 before others.
+
+    What one user compares must not change with which model the page opens for others.
+    """
     possible = [
         run
         for run in runs
         if run.has_model and not (run.spec.is_base or run.spec.privacy.private or run.spec.on_other_notes)
     ]
-    return sorted(possible, key=lambda run: (not _compared(run), run.spec.model.kind != "gpt2"))
+    return sorted(possible, key=lambda run: (not _shipped(run), not _compared(run), run.spec.model.kind != "gpt2"))
 
 
 def _compared(run: Run) -> bool:
-    stored = owner.workspace().audit(run.id)
-    return any((folder / "forget").is_dir() for folder in (stored.folder, *stored.shared))
+    """Whether a patient was taken out of this run, and a model of that comparison judged."""
+    return _shipped(run) or _holds_results(owner.workspace().audit(run.id).folder)
+
+
+def _shipped(run: Run) -> bool:
+    return any(map(_holds_results, owner.workspace().audit(run.id).shared))
+
+
+def _holds_results(audit: Path) -> bool:
+    return any(audit.glob(f"forget/*/{ATTACKS_FILE}"))
 
 
 def why_first(run: Run, runs: list[Run]) -> str:

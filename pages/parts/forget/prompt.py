@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from core.models.shipped_bases import ModelNotFound
-from core.pipeline.forgetting import APPROXIMATE, Comparison, weights_folder
+from core.pipeline.forgetting import APPROXIMATE, PUBLIC, Comparison, weights_folder
 from core.runs.run import Run
 from core.serving.server import MASK, PromptError, Sampling, Stream, clean_prompt
 from pages.parts.common import phi_text
@@ -26,7 +26,7 @@ BUSY = "The server is busy and did not answer in time. Ask again in a minute."
 
 def show(found: Comparison, named: dict[str, str]) -> None:
     """A box for a prompt, and what each model writes after it."""
-    st.header("Ask every model", anchor=False)
+    st.header("Ask the models", anchor=False)
     cohort = found.run.spec.corpus.digest()  # other hospitals have patients of the same ids
     with st.form("forget-prompt", border=False), st.container(horizontal=True, vertical_alignment="bottom"):
         typed = st.text_input("An attacker's prompt", _suggested(found), key=f"forget-text-{cohort}-{found.patient}")
@@ -49,6 +49,11 @@ def show(found: Comparison, named: dict[str, str]) -> None:
                 st.error(literal(error, 600), icon=":material/error:")
             for text, spans in zip(texts, _spans(found.run, without, prompt, texts), strict=True):
                 st.html(phi_text.leaks_html(text, spans, prompt=prompt))
+    if silent := [named[arm] for arm in _measured(found) if arm in named and arm not in _models(found)]:
+        st.caption(
+            f"Without an answer: {', '.join(silent)}. Their weights are not here; unlearned models get theirs by "
+            "**Forget now**, a retrained one by **Train again**."
+        )
 
 
 def _suggested(found: Comparison) -> str:
@@ -61,12 +66,18 @@ def _suggested(found: Comparison) -> str:
 def _models(found: Comparison) -> dict[str, Run | None]:
     """The models that can answer: those of runs, and those unlearned here from this very training (None)."""
     here: dict[str, Run | None] = {"original": found.run}
-    measured = owner.workspace().audit(found.run.id).forgetting(found.patient).outcomes()
+    measured = _measured(found)
     for arm in APPROXIMATE:
         if arm in measured and _folder(found, arm).is_dir():
             here[arm] = None
     further = {"retrained": found.retrained, "private": found.private}
     return here | {arm: run for arm, run in further.items() if run is not None}
+
+
+def _measured(found: Comparison) -> list[str]:
+    """The models of the patient's comparison that were judged, except the public one, which read no notes."""
+    outcomes = owner.workspace().audit(found.run.id).forgetting(found.patient).outcomes()
+    return [arm for arm in outcomes if arm != PUBLIC]
 
 
 def _folder(found: Comparison, arm: str) -> Path:

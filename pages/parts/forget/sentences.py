@@ -57,12 +57,13 @@ def texts_about(count: int) -> str:
     return f"{texts} a detail of this patient."
 
 
-def headline(table: pd.DataFrame, patient: str, named: dict[str, str]) -> str:
-    """Where the patient stands in each model, in a few sentences."""
+def headline(table: pd.DataFrame, patient: str, named: dict[str, str], *, going: bool = False) -> str:
+    """Where the patient stands in each model, in a few sentences; `going` if the models are being made."""
     rows = table.set_index("arm")
     who = literal(patient)
     if ORIGINAL not in rows.index:
-        return f"Nothing has been measured for {who} yet. Press **Forget now**."
+        waiting = "The picture is drawn as soon as the first model is judged." if going else "Press **Forget now**."
+        return f"Nothing has been measured for {who} yet. {waiting}"
     own = rows.loc[ORIGINAL]
     told = [
         f"As trained, the model has gained more on {who}'s notes, compared with the public model, than on those of "

@@ -23,7 +23,7 @@ LOSS, EPSILON, EXPOSURE = "Loss, nats per token", "ε spent", "Canary exposure, 
 CANARY_LINES = (
     (chart_style.EXPOSURE, "circle"),
     (chart_style.OKABE_ITO["orange"], "square"),
-    (chart_style.OKABE_ITO["green"], "diamond"),
+    (chart_style.OKABE_ITO["sky"], "diamond"),  # green is ε spent
 )
 
 

@@ -239,7 +239,7 @@ def _privacy(figures: Figures) -> Step:
         "leak in this measurement does not mean that none is possible: only ε limits attacks that are not known yet"
         f"{', once the noise is secret' if any(map(figures.public_noise, figures.epsilons)) else ''}. Perplexity "
         "measures how well the model predicts notes of patients it never saw; lower is more useful. "
-        f"{differences([figures.plain, shown_run])}",
+        f"{differences([figures.plain, shown_run], with_epsilon=True)}",
         picture=_picture(
             [
                 *shown,

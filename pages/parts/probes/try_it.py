@@ -61,14 +61,19 @@ def _reply(run: Run, name: str, condition: str, title: str, age: int) -> None:
         st.error(literal(str(error), 600), icon=":material/error:")
         return
     _show_reply(reply)
+    if condition.strip().lower() not in map(str.lower, wordings):
+        st.caption(
+            f"No patient of this hospital has a disease called “{literal(' '.join(condition.split()), 60)}”, so no "
+            "answer of the model can be right."
+        )
 
 
 def _show_reply(reply: Reply) -> None:
     others = len(reply.others)
     st.markdown(
         f"After this name, a token of this disease is **{reply.times:.2f} times** as likely as after {others} names "
-        f"that the model never saw; after {reply.beaten} of the {others} it is less likely. It ranks **{reply.rank} "
-        f"of {reply.compared}** diseases with {reply.tokens} token{'' if reply.tokens == 1 else 's'}."
+        f"that the model never saw; after {reply.beaten} of the {others} it is less likely. Its place among the "
+        f"{reply.compared} diseases with {reply.tokens} token{'' if reply.tokens == 1 else 's'} is **{reply.rank}**."
     )
     with st.container(horizontal=True):
         for label, nats in (

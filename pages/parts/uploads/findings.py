@@ -57,7 +57,7 @@ def _warnings(seen: Seen) -> list[str]:
         no_row = f" ({seen.without_record:,} have no row in the table)" if seen.without_record else ""
         found.append(
             f"{seen.without_identifier:,} of {seen.patients:,} patients have no identifier that could be found in a "
-            f"text{no_row}. For them, no leak can be counted."
+            f"text{no_row}. For them, no leak can be counted.{_shared(seen)}"
         )
     if min(seen.members, seen.heldout) < LEAST:
         found.append(
@@ -68,6 +68,13 @@ def _warnings(seen: Seen) -> list[str]:
     if not fitting_canaries(seen.training_notes):
         found.append("The cohort is too small to plant canaries without changing it. Exposure will not be measured.")
     return found
+
+
+def _shared(seen: Seen) -> str:
+    """How notes can hold identifiers although their patients have none."""
+    if seen.records != "notes" or not seen.notes_with_phi:
+        return ""
+    return " An identifier that is in the notes of several patients counts as none of theirs."
 
 
 def _whose_details(seen: Seen) -> str:

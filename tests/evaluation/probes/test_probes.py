@@ -145,6 +145,18 @@ def test_a_name_that_is_linked_is_found():
     assert card.verdict == "leak" and "links members with their diseases" in card.conclusion
 
 
+def test_a_probe_that_does_worse_than_guessing_says_so():
+    """“No sign that it does better” stood beside an interval that was wholly below 0."""
+    rows = frequency_only(3)
+    guess = rows["method"] == fill_in.FREQUENCY
+    rows.loc[~guess & rows["label"], "score"] -= 30.0
+    assert (row_of(figures(rows, POOL, resamples=200), fill_in.PROBE, "AUC", "name − frequency", split="member"))[
+        "high"
+    ] < 0
+    card = cards(figures(rows, POOL, resamples=200))[0]
+    assert "It does worse than guessing the most common diseases: −" in card.conclusion
+
+
 def blind_tables(seed: int) -> pd.DataFrame:
     """Names whose scores and vectors say nothing: half names, the name-seen regression, cosines, single conditions."""
     rng = np.random.default_rng([seed, 7])

@@ -72,6 +72,7 @@ def test_the_suggested_prompt_is_answered_by_every_model(opened, forgotten):
     assert not opened.exception and not opened.error
     for heading in ("As trained", "Gradient ascent", "DP, ε = 8 per note"):
         assert f"**{heading}**" in said(opened)
+    assert not any("Without an answer" in one.value for one in opened.caption)
     written = [element for element in opened.get("html") if escape(typed.value) in str(element.proto)]
     assert len(written) == 9  # three samples of three models
 
@@ -167,6 +168,29 @@ def test_a_user_has_one_forgetting_at_a_time(data, smoke_specs, monkeypatch):
 def test_only_plain_runs_with_weights_are_offered(data, smoke_specs, monkeypatch):
     monkeypatch.setattr("pages.parts.session.owner.workspace", lambda: Workspace(data, shared=()))
     assert [run.id for run in offered(Workspace(data, shared=()).runs())] == [smoke_specs["plain"].run_id]
+
+
+def test_what_one_user_forgets_changes_no_page_for_others(tmp_path, monkeypatch):
+    """Shipped comparisons come first. A folder in which no model has been judged yet is no comparison."""
+    folders = {name: tmp_path / name for name in ("own", "waiting", "shipped", "empty")}
+    for name, inside in (("own", "own"), ("waiting", "waiting"), ("shipped", "shipped/shared")):
+        (folders[name] if name == "own" else tmp_path / inside).joinpath("forget/P1").mkdir(parents=True)
+    for done in (folders["own"], folders["shipped"] / "shared"):
+        (done / "forget/P1/attacks.json").write_text("[]")
+    audits = {name: SimpleNamespace(folder=folder, shared=(folder / "shared",)) for name, folder in folders.items()}
+    monkeypatch.setattr("pages.parts.session.owner.workspace", lambda: SimpleNamespace(audit=audits.__getitem__))
+    spec = SimpleNamespace(
+        is_base=False, privacy=SimpleNamespace(private=False), on_other_notes=False, model=SimpleNamespace(kind="gpt2")
+    )
+    runs = [SimpleNamespace(id=name, has_model=True, spec=spec) for name in ("waiting", "own", "empty", "shipped")]
+    assert [run.id for run in offered(runs)] == ["shipped", "own", "waiting", "empty"]
+    assert [data._compared(run) for run in runs] == [False, True, False, True]
+
+
+def test_while_models_are_made_nobody_is_asked_to_press_a_button():
+    nothing = pd.DataFrame(columns=["arm"])
+    assert "Press **Forget now**" in sentences.headline(nothing, "P1", NAMED)
+    assert "as soon as the first model is judged" in sentences.headline(nothing, "P1", NAMED, going=True)
 
 
 def test_a_fault_in_the_live_work_is_said_and_logged(forgotten, monkeypatch, caplog):
@@ -288,3 +312,14 @@ def test_the_page_says_why_it_opens_with_this_model(monkeypatch):
     monkeypatch.setattr(data, "_compared", lambda run: run is first)
     assert data.why_first(first, [first, other]).startswith("Results of unlearning are stored for this model.")
     assert not data.why_first(other, [first, other]) and not data.why_first(first, [first])
+
+
+def test_models_without_weights_are_named(forgotten, monkeypatch, tmp_path):
+    root, run_id, patient = forgotten
+    bare = shutil.copytree(root, tmp_path / "bare")
+    shutil.rmtree(weights_folder(Workspace(bare, shared=()), run_id, patient, "ascent"))
+    monkeypatch.setenv("PHILAB_DATA", str(bare))
+    app = visit("forget", run=run_id, out=patient)
+    next(one for one in app.button if one.label == "Ask").click().run()
+    (named,) = [one.value for one in app.caption if "Without an answer" in one.value]
+    assert "gradient ascent" in named and "DP" not in named

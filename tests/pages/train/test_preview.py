@@ -96,7 +96,7 @@ def test_a_time_that_rounds_to_that_of_training_is_not_said_twice(monkeypatch):
     for name in times:
         monkeypatch.setattr(f"core.jobs.times.costs.{name}", lambda stages, name=name: times[name])
     said = duration_sentence(SPECS[next(iter(SPECS))])
-    assert said.startswith("Takes about 2 min on this machine, nearly all of it training; then the audit.")
+    assert said.startswith("Takes about 2 min on this machine, nearly all of it for training.")
     times["of_training"] = 60.0
     assert "Takes about 2 min on this machine: about 60 s of training, then" in duration_sentence(
         next(iter(SPECS.values()))
