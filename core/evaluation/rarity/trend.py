@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -99,20 +100,31 @@ def _tested(found: Places, seed: int) -> tuple[Interval, float]:
     differ in spread.
     """
     sides = [_Side(*found.side(member)[:2], found.kept) for member in (True, False)]
-    rng = np.random.default_rng(seed)
     slope, variance = sides[0].slope(sides[0].place[None])[0][0], sum(one.slope(one.place[None])[1][0] for one in sides)
     error = math.sqrt(variance)
-    size = sum(len(one.place) for one in sides)
-    count = int(np.clip(CELLS // size, 199, PERMUTATIONS))
+    counts = [len(one.place) for one in sides]
     drawn = []
-    for start in range(0, count, chunk := max(1, _CHUNK // size)):
-        rows = min(chunk, count - start)
-        made = [one.slope(rng.permuted(np.tile(one.place, (rows, 1)), axis=1)) for one in sides]
+    for orders in _orders(seed, int(np.clip(CELLS // sum(counts), 199, PERMUTATIONS)), *counts):
+        made = [one.slope(one.place[order]) for one, order in zip(sides, orders, strict=True)]
         spread = np.sqrt(made[0][1] + made[1][1])
         drawn.append(np.abs(made[0][0] + made[1][0]) / np.maximum(spread, 1e-12))
     extreme = np.concatenate(drawn) >= abs(slope) / max(error, 1e-12) - 1e-9
     half = float(stats.norm.isf(0.025)) * error
-    return Interval(slope, slope - half, slope + half), float((1 + extreme.sum()) / (1 + count))
+    return Interval(slope, slope - half, slope + half), float((1 + extreme.sum()) / (1 + len(extreme)))
+
+
+@lru_cache(maxsize=1)  # the attacks of a run score the same patients, and drawing takes most of the test's time
+def _orders(seed: int, count: int, members: int, heldout: int) -> list[list[np.ndarray]]:
+    """`count` random orders of members and of held-out patients, in chunks of (rows, units): at most about 40 MB."""
+    rng, size = np.random.default_rng(seed), members + heldout
+    chunk = max(1, _CHUNK // size)
+    small = np.uint16 if size <= 2**16 else np.uint32
+    found = []
+    for start in range(0, count, chunk):
+        rows = min(chunk, count - start)
+        inside = (np.tile(np.arange(one, dtype=small), (rows, 1)) for one in (members, heldout))
+        found.append([rng.permuted(one, axis=1) for one in inside])
+    return found
 
 
 class _Side:
