@@ -29,9 +29,9 @@ class Figure:
     low: float
     high: float
 
-    def apart_from(self, other: Figure) -> bool:
-        """Whether the two intervals do not overlap."""
-        return self.low > other.high or self.high < other.low
+    def holds(self, value: float) -> bool:
+        """Whether the interval contains a value."""
+        return self.low <= value <= self.high
 
 
 @dataclass(frozen=True)
@@ -173,11 +173,17 @@ class BaseRate:
 
 @dataclass(frozen=True)
 class NearHalf:
-    """Exercise 4: what an AUC near ½ shows. AUC by patient, `members` against `others`."""
+    """Exercise 4: what an AUC near ½ shows. AUC by patient, `members` against `others`.
+
+    `more_by_note` and `more_by_patient` are the AUC less that on the public model. Both AUCs are of the same patients,
+    so whether the attack gains from the training is read from these, and not from two intervals that overlap.
+    """
 
     notes: Figure
     patients: Figure
     base: Figure
+    more_by_note: Figure
+    more_by_patient: Figure
     members: int
     others: int
     known: float = 0.01  # share of the members that an imagined model gives away completely

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import pandas as pd
 
 from core.attacks.membership.scores import LOSS
-from core.corpus.tables import notes_by_patient
+from core.corpus.tables import JUDGED_SPLITS, notes_by_patient
 from core.evaluation.membership.units import units
+from core.evaluation.stats.bootstrap import patient_bootstrap, weighted_auc
 from core.evaluation.stats.roc import roc
 from core.evaluation.teaching.exercises import (
     Accusation,
@@ -43,6 +44,7 @@ def of_shipped(workspace: Workspace) -> Exercises:
     notes = workspace.corpus(plain.spec.corpus).training_notes(plain.spec.note_cap)
     counted = notes_by_patient(notes)
     strict, loose = _accusation(plain, 0.01), _accusation(plain, 0.1)
+    public = workspace.run(eight.spec.base_spec().run_id)
     models = tuple(
         Model(
             epsilon,
@@ -59,6 +61,8 @@ def of_shipped(workspace: Workspace) -> Exercises:
             notes=_figure(eight, "auc_loss"),
             patients=_figure(eight, "auc_loss_patients"),
             base=_figure(eight, "auc_loss_patients", "base"),
+            more_by_note=_more(eight, public),
+            more_by_patient=_more(eight, public, by_patient=True),
             members=strict.members,
             others=strict.others,
         ),
@@ -80,6 +84,29 @@ def _figure(run: Run, metric: str, arm: str = "run") -> Figure:
     rows = run.metrics
     found = rows[(rows["metric"] == metric) & (rows["arm"] == arm)].iloc[0]
     return Figure(float(found["value"]), float(found["low"]), float(found["high"]))
+
+
+def _more(run: Run, public: Run, *, by_patient: bool = False) -> Figure:
+    """The loss attack's AUC on a run less that on the public model: the same notes, so patients are drawn for both."""
+    both = _losses(run).merge(_losses(public), on=["note_id", "patient_id", "member"], validate="1:1")
+    if by_patient:
+        both = both.groupby(["patient_id", "member"], as_index=False)[["score_x", "score_y"]].mean()
+    own, control = (
+        weighted_auc(both[column].to_numpy(), both["member"].to_numpy()) for column in ("score_x", "score_y")
+    )
+    found = patient_bootstrap(
+        lambda weights: own(weights) - control(weights),
+        both["patient_id"],
+        both["member"],
+        resamples=run.spec.audit.bootstrap,
+    )
+    return Figure(found.value, found.low, found.high)
+
+
+def _losses(run: Run) -> pd.DataFrame:
+    scores = run.table("scores")
+    judged = (scores["attack"] == LOSS) & scores["split"].isin(JUDGED_SPLITS)
+    return scores.loc[judged, ["note_id", "patient_id", "member", "score"]]
 
 
 def _accusation(run: Run, fpr: float) -> Accusation:

@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -155,12 +156,36 @@ def test_precision_by_counting_a_town(found):
 
 
 def test_the_hidden_model_by_pairs(rng):
-    h = NearHalf(*[None] * 3, members=600, others=516)
+    h = NearHalf(*[None] * 5, members=600, others=516)
     members, others = rng.random(4_000), rng.random(4_000)
     members[: int(h.known * 4_000)] = 2  # given away for certain
     ordered = np.sort(others)
     assert np.searchsorted(ordered, members).mean() / 4_000 == pytest.approx(h.hidden_auc, abs=0.02)
     assert np.mean(members > ordered[-41]) == pytest.approx(h.hidden_tpr, abs=0.01)
+
+
+def test_the_difference_from_the_public_model_is_paired(found, shipped):
+    """DeLong's (1988) paired interval over patients, from places and not from resamples; by note only the value."""
+    private = shipped.run("gpt2-0a31e8681aba")
+    tables = [run.table("scores").query("attack == 'loss'") for run in (private, shipped.run("gpt2-48e98331041d"))]
+    scores = pd.concat([one.set_index("note_id")["score"] for one in tables], axis=1, keys=["own", "public"])
+    about = tables[0].set_index("note_id")[["patient_id", "member"]]
+
+    def wins(column: str, of: pd.DataFrame) -> np.ndarray:
+        members, others = (of.loc[of["member"] == side, column].to_numpy() for side in (True, False))
+        return (members[:, None] > others) + 0.5 * (members[:, None] == others)
+
+    notes, h = scores.join(about), found.near_half
+    assert h.more_by_note.value == pytest.approx(wins("own", notes).mean() - wins("public", notes).mean())
+    assert h.more_by_note.value == pytest.approx(h.notes.value - 0.494932, abs=1e-6), "the stored control's"
+    each = notes.groupby(["patient_id", "member"], as_index=False)[["own", "public"]].mean()
+    both = wins("own", each) - wins("public", each)
+    half = 1.959964 * math.sqrt(sum(both.mean(axis).var(ddof=1) / both.shape[1 - axis] for axis in (0, 1)))
+    by_patient = (both.mean(), both.mean() - half, both.mean() + half)
+    assert (h.more_by_patient.value, h.more_by_patient.low, h.more_by_patient.high) == pytest.approx(
+        by_patient, abs=5e-3
+    )
+    assert h.more_by_note.low > 0 > more.low, "as the key says"
 
 
 def test_the_spread_of_blind_attacks(found, rng):
