@@ -87,8 +87,9 @@ def drawn(notes: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
         The rows of these notes in their order, and in the column `rival` the note that the coin decided against, which
         may come at a later place.
     """
-    shuffled = notes.sample(frac=1.0, random_state=rng)
-    each = shuffled.drop_duplicates("patient_id")
+    each = notes.sample(frac=1.0, random_state=rng).drop_duplicates("patient_id")
+    # Shuffled again: so far, patients with many notes come early, as one of their notes does.
+    each = each.sample(frac=1.0, random_state=rng)
     sides = {member: list(each.index[each["member"] == member]) for member in (True, False)}
     fewest = min(map(len, sides.values()))
     length = max(1, int(2 * fewest - SPARE * math.sqrt(2 * fewest)))

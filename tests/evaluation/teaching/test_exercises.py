@@ -182,9 +182,8 @@ def test_the_difference_from_the_public_model_is_paired(found, shipped):
     both = wins("own", each) - wins("public", each)
     half = 1.959964 * math.sqrt(sum(both.mean(axis).var(ddof=1) / both.shape[1 - axis] for axis in (0, 1)))
     by_patient = (both.mean(), both.mean() - half, both.mean() + half)
-    assert (h.more_by_patient.value, h.more_by_patient.low, h.more_by_patient.high) == pytest.approx(
-        by_patient, abs=5e-3
-    )
+    more = h.more_by_patient
+    assert (more.value, more.low, more.high) == pytest.approx(by_patient, abs=5e-3)
     assert h.more_by_note.low > 0 > more.low, "as the key says"
 
 
