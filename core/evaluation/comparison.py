@@ -27,16 +27,14 @@ def differences(runs: Sequence[Run], *, with_epsilon: bool = False) -> str:
     private, plain = next(pairs, (None, None))
     if private is None or plain is None:
         return ""
+    epsilon = private.spec.privacy.target_epsilon
+    with_privacy, without = "with privacy", "without privacy"
+    if with_epsilon and epsilon is not None:
+        with_privacy, without = f"with ε = {setting_text(epsilon)}:", "without privacy:"
     return (
-        f"The two trainings differ in more than noise: {_privacy(private, with_epsilon)} {trained(private)}, every "
-        f"gradient clipped; without privacy {trained(plain)}, nothing clipped."
+        f"The two trainings differ in more than noise: {with_privacy} {trained(private)}, every gradient clipped; "
+        f"{without} {trained(plain)}, nothing clipped."
     )
-
-
-def _privacy(run: Run, with_epsilon: bool) -> str:
-    """`with privacy`, or `with ε = 8` where the run has such a target."""
-    epsilon = run.spec.privacy.target_epsilon
-    return f"with ε = {setting_text(epsilon)}" if with_epsilon and epsilon is not None else "with privacy"
 
 
 def _alike(one: Run, other: Run) -> bool:

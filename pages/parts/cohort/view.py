@@ -72,8 +72,8 @@ def _of_what(corpus: Corpus, split: str, notes: int) -> str:
     if split != "canary":
         return f"patients, {notes:,} note{'s' * (notes != 1)}"
     whole = int((corpus.canaries["form"] == PATIENT).sum())
-    sentences = f"{len(corpus.canaries) - whole:,} sentences"
-    return f"of {len(corpus.canaries):,}: {sentences} and {whole:,} patients" if whole else f"of {sentences}"
+    count = f"of {len(corpus.canaries):,}"
+    return f"{count}, {whole:,} of them patients" if whole else f"{count} sentences"
 
 
 def read_notes(corpus: Corpus) -> None:

@@ -54,7 +54,7 @@ def test_a_preset_is_picked_and_its_phi_is_named_in_words(cohort):
     assert app.metric[0].value == f"{members['patient_id'].nunique()}"
     assert app.metric[0].delta == f"patients, {len(members):,} notes"
     whole = (corpus.canaries["form"] == "patient").sum()
-    of = f"of {len(corpus.canaries)}: {len(corpus.canaries) - whole} sentences and {whole} patients"
+    of = f"of {len(corpus.canaries)}, {whole} of them patients"
     assert app.metric[3].delta == of, "a coin left the others out"
     assert app.metric[2].label == "Population (for the attacker)", "thresholds, and what reference models learn from"
     (described,) = [one.value for one in app.caption if "name their patient" in one.value]
