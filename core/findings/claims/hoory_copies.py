@@ -322,9 +322,9 @@ CLAIMS = (
         differs=f"Our question. {MOST_COPIES} copies instead of up to 100,000. The figures at ε = 8 were known "
         f"(H-c12), those at this ε were not. {_NO_CONTROL} {SYNTHETIC}",
         why={
-            "holds": "The canaries of 16 copies make the difference: they have 5.8 to 7.0 bits instead of 9.97, which is "
-            "3.0 to 4.2 less. Those of 32 and of 64 copies rank first or nearly so (9.8 to 10 bits), as they do without "
-            "privacy."
+            "holds": "The canaries of 16 copies make the difference: they have 5.8 to 7.0 bits instead of 9.97, which "
+            "is 3.0 to 4.2 less. Those of 32 and of 64 copies rank first or nearly so (9.8 to 10 bits), as they do "
+            "without privacy."
         },
         page="canaries",
     ),
