@@ -29,9 +29,8 @@ def bar(number: int, every: tuple[Step, ...]) -> None:
             icon=":material/arrow_back:",
             shortcut="Left",
             key="lesson-back",
-            disabled=number == progress.BEFORE,
-            on_click=progress.go,
-            args=(number - 1,),
+            disabled=number == progress.BEFORE and not quiz.can_take_back(),
+            on_click=quiz.go_back,
         )
         st.button(
             "Next",
@@ -147,13 +146,15 @@ def in_class(number: int, every: tuple[Step, ...]) -> None:
     step = every[number - 1] if 1 <= number <= len(every) else None
     if classroom.host_key():
         if not classroom.leading():
-            st.caption("The class does not follow you: all turn their own pages. The switch above changes that.")
+            st.caption("Students turn their own pages until you lead.")
         with st.expander("Join link and QR code", expanded=number <= 1, icon=":material/qr_code:"):
             classroom_view.host_panel()
     if step is None:
         classroom_view.answered_so_far(number)
     elif progress.shown(number) or guess.given(progress.key(number)) is not None or classroom.host_key():
         classroom_view.live(number, step.answers, step.right, shown=progress.shown(number))
+    else:
+        classroom_view.watch(number)
     if not classroom.host_key():
         classroom_view.student_links()
 
@@ -184,6 +185,7 @@ def lesson(found: Figures) -> None:
         page(number, every)
         if classroom.room() is None or classroom.host_key():
             teaching_pack.offer(found)
+        screens.pass_keys_on()
     else:
         (full_screen if screen == "full" else vote).show(number, every)
     progress.share(options)

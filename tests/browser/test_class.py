@@ -121,6 +121,30 @@ def whole_in_window(host: Page, height: int) -> None:
     assert host.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight") <= height
 
 
+def test_phones_get_their_buttons_back_when_the_presenter_stops_leading(chromium, server):
+    host = opened(chromium, f"{server}/lesson?step=1", width=1280, height=800)
+    code = a_class(host)
+    expect(host.get_by_text("0 predictions so far")).to_be_in_viewport(timeout=WAIT)
+    page = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True).new_page()
+    page.set_default_timeout(WAIT)
+    page.goto(f"{server}/lesson?room={code}&step=1")
+    settled(host)
+    host.get_by_text("Lead the class").click()  # and the switch has the focus
+    expect(page.locator(".st-key-lesson-next")).to_have_count(0, timeout=WAIT)
+    press(host, "ArrowRight", host.get_by_role("heading", level=2, name=re.compile("^2")))
+    expect(page.get_by_text("step 2 of 5")).to_be_visible(timeout=WAIT)
+    host.get_by_text("Lead the class").click()
+    expect(page.locator(".st-key-lesson-next")).to_be_visible(timeout=WAIT)  # nothing was pressed there
+    settled(page)
+    first, other = (page.locator(".st-key-options button").nth(place) for place in (0, 1))
+    first.hover()  # as a touch screen leaves the place of a tap
+    for style in ("color", "background-color"):
+        expect(first).to_have_css(style, other.evaluate(f"one => getComputedStyle(one)['{style}']"), timeout=WAIT)
+    for one in (host, page):
+        no_traceback(one)
+        one.context.close()
+
+
 def test_three_questions_before_and_after_become_a_picture(chromium, server, shot):
     host = opened(chromium, f"{server}/lesson?step=0", width=1280, height=800)
     code = a_class(host)

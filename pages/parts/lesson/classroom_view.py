@@ -57,24 +57,24 @@ def tries_html(tries: dict[str, Tries]) -> str:
 def live(step: int, answers: Sequence[str], right: str | None, *, shown: bool) -> None:
     """The room's counts for the current step, redrawn every few seconds."""
     who = "host" if classroom.host_key() else "student"
-    gate.fragment(_live, run_every=EVERY_SECONDS[who])(step, answers, right, shown)
+    gate.fragment(_live, run_every=EVERY_SECONDS[who])(step, answers, right, shown, classroom.leading())
 
 
-def _live(step: int, answers: Sequence[str], right: str | None, shown: bool) -> None:
-    now = _current(step, shown)
+def _live(step: int, answers: Sequence[str], right: str | None, shown: bool, led: bool) -> None:
+    now = _current(step, shown, led)
     if now is None:
         return
     _countdown(now.ends)
-    if classroom.host_key():
+    joined = f" · {joined_text(now)} joined" if classroom.host_key() else ""
+    st.markdown(f"**Class {classroom.room()}**{joined}")
+    votes, hidden = st.container(), True
+    if classroom.host_key():  # the switch comes after the votes, which are then above the fold
         hidden = st.toggle("Hide the bars until the answer is shown", True, key="hide_bars", persist_state="session")
-        st.markdown(f"**Class {classroom.room()}** · {joined_text(now)} joined")
-    else:
-        hidden = True
-        st.markdown(f"**Class {classroom.room()}**")
-    if hidden and not shown:
-        st.markdown(f"{votes_text(now, step)}. The bars appear with the answer.")
-    else:
-        st.html(bars_html(answers, now.predictions.get(step, Counter()), right if shown else None))
+    with votes:
+        if hidden and not shown:
+            st.markdown(f"{votes_text(now, step)}. The bars appear with the answer.")
+        else:
+            st.html(bars_html(answers, now.predictions.get(step, Counter()), right if shown else None))
     st.html(tries_html(now.tries))
 
 
@@ -89,11 +89,19 @@ def joined_text(now: Counts) -> str:
     return f"{now.joined} browser{'' if now.joined == 1 else 's'}"
 
 
-def _current(place: int, shown: bool) -> Counts | None:
-    """The room's counts; draws the page anew if it is no longer what the class is at."""
+def _current(place: int, shown: bool, led: bool) -> Counts | None:
+    """The room's counts; draws the page again if it is no longer what the class is at.
+
+    Args:
+        place: The place in the lesson that was drawn.
+        shown: Whether its answer was drawn.
+        led: Whether the presenter led then. Buttons depend on it, such as Back and Next.
+    """
     now = classroom.counts()
     if now is None or now.round != classroom.joined_round() or progress.behind() or is_shown(place) != shown:
         st.rerun(scope="app")  # the presenter has reset the room, moved on or shown the answer, or the room is gone
+    if now is not None and (now.lead is not None) != led:
+        st.rerun(scope="app")  # the presenter has begun or stopped leading
     return now
 
 
@@ -107,11 +115,11 @@ def is_shown(place: int) -> bool:
 
 def watch(place: int) -> None:
     """For a student: the countdown, and a look every two seconds whether the class has moved on."""
-    gate.fragment(_watch, run_every=EVERY_SECONDS["student"])(place, is_shown(place))
+    gate.fragment(_watch, run_every=EVERY_SECONDS["student"])(place, is_shown(place), classroom.leading())
 
 
-def _watch(place: int, shown: bool) -> None:
-    now = _current(place, shown)
+def _watch(place: int, shown: bool, led: bool) -> None:
+    now = _current(place, shown, led)
     if now:
         _countdown(now.ends)
 
@@ -130,11 +138,11 @@ def _bars(step: int, answers: Sequence[str], right: str | None) -> None:
 def answered_so_far(place: int) -> None:
     """Before and after the lesson: how many have answered the three questions, redrawn every few seconds."""
     who = "host" if classroom.host_key() else "student"
-    gate.fragment(_answered, run_every=EVERY_SECONDS[who])(place, is_shown(place))
+    gate.fragment(_answered, run_every=EVERY_SECONDS[who])(place, is_shown(place), classroom.leading())
 
 
-def _answered(place: int, shown: bool) -> None:
-    now = _current(place, shown)
+def _answered(place: int, shown: bool, led: bool) -> None:
+    now = _current(place, shown, led)
     if now is None:
         return
     _countdown(now.ends)
@@ -149,9 +157,10 @@ def done(now: Counts, place: int) -> int:
 
 def projected(place: int, *, shown: bool, draw: Callable[[Counts], None]) -> None:
     """For the full screen: the countdown in large figures, and what `draw` makes of the counts, every few seconds."""
+    led = classroom.leading()
 
     def live() -> None:
-        now = _current(place, shown)
+        now = _current(place, shown, led)
         if now is None:
             return
         if told := _left_text(now.ends):
@@ -200,12 +209,16 @@ def host_panel() -> None:
     assert room is not None  # who has a room's key is in it
     url = classroom_link.join_url("lesson", room)
     if url is None:
-        reason = (
-            "This server is reachable only from this computer. Stop it (Ctrl-C) and start it with `make class`."
-            if classroom_link.listens_only_here()
-            else "This computer is not connected to a network, so no other device can reach it."
-        )
-        st.warning(f"Nobody else can join yet. {reason}", icon=":material/wifi_off:")
+        if classroom_link.listens_only_here():
+            short = "use `make class`"
+            reason = (
+                "This server is reachable only from this computer. Stop it (Ctrl-C) and start it with `make class`."
+            )
+        else:
+            short = "no network"
+            reason = "This computer is not connected to a network, so no other device can reach it."
+        # One line, without the box of `st.warning`: at 1280 × 800 the votes below stay above the fold.
+        st.markdown(f":orange[:material/wifi_off: **Nobody else can join: {short}.**]", help=reason)
     else:
         st.html(f'<p class="join"><b>{html.escape(url)}</b></p>{classroom_link.qr_html(url)}')
         who = "Anyone on this network can open it, without a password or a name."
@@ -240,16 +253,18 @@ def class_menu() -> None:
         st.divider()
         st.text_input("Or join a class: its code", key="class-code", max_chars=CODE_LETTERS)
         st.button("Join", icon=":material/login:", on_click=_join_typed, key="class-join")
-    if st.session_state.pop("class-refused", False) or _dead_link():
-        st.warning("There is no class with that code on this server. Ask for a new link.", icon=":material/link_off:")
+    if st.session_state.pop("class-refused", False):
+        _no_class("Check the code.")
+    elif st.query_params.get("room"):
+        _no_class("Ask for a new link.")
+
+
+def _no_class(remedy: str) -> None:
+    st.warning(f"There is no class with that code on this server. {remedy}", icon=":material/link_off:")
 
 
 def _join_typed() -> None:
     st.session_state["class-refused"] = not classroom.join(st.session_state["class-code"])
-
-
-def _dead_link() -> bool:
-    return bool(st.query_params.get("room"))
 
 
 def student_links() -> None:

@@ -44,8 +44,24 @@ def _bar(number: int, last: int) -> None:
         horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", key="screen-bar"
     ):
         with st.container(horizontal=True, vertical_alignment="center", width="content"):
-            _turn("lesson-back", ":material/arrow_back:", "Back", "Left", number - 1, disabled=number == 0)
-            _turn("lesson-next", ":material/arrow_forward:", "Next", "Right", number + 1, disabled=number == AFTER)
+            at_start = number == progress.BEFORE and not quiz.can_take_back()
+            st.button(
+                "Back",
+                icon=":material/arrow_back:",
+                shortcut="Left",
+                key="lesson-back",
+                disabled=at_start,
+                on_click=quiz.go_back,
+            )
+            st.button(
+                "Next",
+                icon=":material/arrow_forward:",
+                shortcut="Right",
+                key="lesson-next",
+                disabled=number == AFTER,
+                on_click=progress.go,
+                args=(number + 1,),
+            )
             st.markdown(f"**{where}**", width="content")
         with st.container(horizontal=True, vertical_alignment="center", width="content"):
             if classroom.room():
@@ -60,10 +76,6 @@ def _bar(number: int, last: int) -> None:
                 on_click=screens.choose,
                 args=("page",),
             )
-
-
-def _turn(key: str, icon: str, label: str, shortcut: str, to: int, *, disabled: bool) -> None:
-    st.button(label, icon=icon, shortcut=shortcut, key=key, disabled=disabled, on_click=progress.go, args=(to,))
 
 
 def _lead() -> None:

@@ -16,6 +16,11 @@ def patients_text(count: int) -> str:
     return "one patient" if count == 1 else f"{count:,} patients"
 
 
+def first_sentence(text: str) -> str:
+    """The first sentence of an answer, which has the measured figure."""
+    return f"{text.partition('. ')[0].removesuffix('.')}."
+
+
 def held_out_text(count: int) -> str:
     """How many further patients, as the start of a sentence."""
     return "One further patient was" if count == 1 else f"{count:,} further patients were"
@@ -44,7 +49,8 @@ def per_patient_text(figures: Figures, epsilon: float) -> str:
     if found.attacks > 1:
         who = f"the strongest of {found.attacks} membership attacks, {in_words(found.attack)},"
         sure = f"{sure}, widened for the choice; one run"
-        return f"Given all notes of a patient, {who} is right in {right:,} of {of:,} pairs of patients ({sure})."
+        says = f"Given all notes of a patient, {who} is right in {right:,} of {of:,} pairs of patients ({sure})."
+        return f"{says} Which attack is strongest differs by model, and costly attacks read fewer patients."
     more = "no other membership attack was run, and a full audit may find a stronger one"
     who = f"{in_words(found.attack)} is right in {right:,} of {of:,} pairs of patients ({sure}; one run)"
     return f"Given all notes of a patient, {who}; {more}."
@@ -81,8 +87,9 @@ def without_noise(figures: Figures, epsilon: float) -> str:
     found = figures.noiseless(PERPLEXITY, epsilon)
     if found is None:
         return ""
+    seeds = "one seed" if found[1] == 1 else f"{found[1]} seeds"
     return (
-        f" The same training without noise (same clipping, same number of steps, seeds: {found[1]}) reaches "
+        f" The same training without noise (same clipping, same number of steps, {seeds}) reaches "
         f"{wording.perplexity_text(found[0].value)}; only the rest of the difference is the cost of noise."
     )
 

@@ -78,6 +78,24 @@ def closed(*, after: bool) -> bool:
     return in_class or progress.any_shown() or bool(_given(after=True))
 
 
+def can_take_back() -> bool:
+    """Whether Back takes back an answer to the questions before the lesson.
+
+    Only alone: in a class the first answer of each browser counts, and its room keeps it.
+    """
+    answered = progress.step() == progress.BEFORE and bool(_given(after=False))
+    return answered and classroom.room() is None and not closed(after=False)
+
+
+def go_back() -> None:
+    """Take back the last answer before the lesson, else go one place back."""
+    if can_take_back():
+        answers = _given(after=False)
+        del answers[max(answers)]
+    else:
+        progress.go(progress.step() - 1)
+
+
 def ask(*, after: bool) -> None:
     """The first open question with a button for each option; when all are answered or closed, a sentence."""
     number = next((number for number in range(len(QUESTIONS)) if given(number, after=after) is None), None)

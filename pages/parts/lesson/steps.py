@@ -272,7 +272,7 @@ def _membership(figures: Figures) -> Step:
                 "Move the threshold. How many members does it catch, and how many others does it wrongly accuse?",
             ),
         ),
-        reveal=f"In **{pairs_text(plain)}** pairs without privacy (AUC {plain.value:.2f}, "
+        reveal=f"In **{pairs_text(plain)}** pairs of notes without privacy (AUC {plain.value:.2f}, "
         f"{interval_text(plain, '{:.2f}'.format)}), in **{pairs_text(private)}** at {named}. The public model, trained "
         f"on none of them: {pairs_text(base)}. {per_patient_text(figures, math.inf)}",
         point="A model can reveal who was in its training data, even if it writes no name."

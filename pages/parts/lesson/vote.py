@@ -6,6 +6,7 @@ import streamlit as st
 
 from pages.parts.common import guess, shell
 from pages.parts.lesson import classroom_view, progress, quiz, screens
+from pages.parts.lesson.phrases import first_sentence
 from pages.parts.lesson.steps import Step
 from pages.parts.session import classroom
 from pages.parts.session.room_values import AFTER
@@ -85,7 +86,7 @@ def _result(number: int, step: Step, given: str | None) -> None:
     else:
         st.markdown("You did not vote.")
     if step.right:
-        st.markdown(f":material/lightbulb: Answer from these runs: **{step.right}**.")
+        st.markdown(f":material/lightbulb: Answer from these runs: **{step.right}**. {first_sentence(step.reveal)}")
     classroom_view.bars(number, step.answers, step.right)
     st.markdown(f":blue-background[**{step.point}**]")
 

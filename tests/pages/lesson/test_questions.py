@@ -50,6 +50,20 @@ def test_alone_one_sees_ones_own_answers_with_the_explanation_at_the_end(served)
     assert again.session_state["quiz_after"] == {0: 1}
 
 
+def test_alone_back_takes_back_the_last_answer_and_in_a_class_the_first_answer_counts(served):
+    app = answer(visit("lesson"), "before", (0, 1))
+    press(app, "lesson-back")
+    assert link(app, "before") == "a--" and "Question 2 of 3" in [one.value for one in app.caption]
+    press(app, "quiz-before-1-2")
+    assert link(app, "before") == "ac-"
+    press(press(app, "lesson-back"), "lesson-back")
+    assert "before" not in app.query_params and "Question 1 of 3" in [one.value for one in app.caption]
+    assert next(button for button in app.button if button.key == "lesson-back").disabled
+    host = press(visit("lesson"), "class-open")
+    student = answer(visit("lesson", room=link(host, "room")), "before", (0,))
+    assert next(button for button in student.button if button.key == "lesson-back").disabled
+
+
 def test_who_has_seen_an_answer_is_not_asked_before_the_lesson_any_more(served):
     app = visit("lesson", step="0", guesses="a----", shown="1")
     assert not [button for button in app.button if button.key.startswith("quiz-")]

@@ -10,6 +10,7 @@ import pytest
 from core.evaluation.stats.intervals import proportion_interval
 from pages.parts.lesson import picture
 from pages.parts.lesson.figures import NAMES, Figures, figures
+from pages.parts.lesson.phrases import without_noise
 from pages.parts.lesson.steps import steps
 from tests.pages.lesson.test_page_lesson import served
 
@@ -57,6 +58,23 @@ def test_step_2_asks_about_a_share_and_answers_with_intervals(served):
     step = steps(figures())[1]
     assert step.question.endswith("Is that share lower among them, about the same, or higher?")
     assert step.reveal.count("95\u00a0% interval") == 2 and step.right in step.answers
+
+
+def test_the_attack_on_all_notes_says_why_its_number_of_patients_differs(served, monkeypatch):
+    found = figures()
+    strongest = replace(found.strongest(), attacks=10)
+    monkeypatch.setattr(Figures, "strongest", lambda self, epsilon=0.0: strongest)
+    answer, decision = (steps(found)[place].reveal for place in (3, 4))
+    for words in (answer, decision):
+        assert "Which attack is strongest differs by model, and costly attacks read fewer patients." in words
+    assert "pairs of notes without privacy" in answer
+
+
+@pytest.mark.parametrize(("seeds", "said"), [(1, ", one seed) reaches"), (3, ", 3 seeds) reaches")])
+def test_the_training_without_noise_counts_its_seeds_in_words(served, monkeypatch, seeds, said):
+    found = figures()
+    monkeypatch.setattr(Figures, "noiseless", lambda self, metric, epsilon: (found.measured(metric), seeds))
+    assert said in without_noise(found, 8.0)
 
 
 def test_every_answer_comes_with_what_it_answers_and_pairs_with_a_coin_toss(served):
