@@ -46,6 +46,7 @@ def first(
     shortcut: str | None = None,
     stays: bool = True,
     always: bool = False,
+    never: bool = False,
     skips: bool = True,
 ) -> str | None:
     """Ask a question until the user answers it or skips it. The session keeps the answer.
@@ -57,12 +58,13 @@ def first(
         shortcut: A keyboard shortcut for “Show me”, which skips the question.
         stays: Whether a question that was asked stays on the page above its answer.
         always: Whether to ask even if the switch is off.
+        never: Whether to show even if the switch is on.
         skips: Whether “Show me” is there.
 
     Returns:
         The chosen answer; empty if the user skipped the question or was not asked, None while it is open.
     """
-    if given(key) is None and (always or asked()):
+    if given(key) is None and not never and (always or asked()):
         with st.container(border=True):
             st.markdown(f"**Guess first.** {question}")
             with st.container(horizontal=True):

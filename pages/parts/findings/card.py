@@ -33,7 +33,7 @@ def hidden(found: Sequence[Finding]) -> set[str]:
     judged = [one.claim.id for one in found if one.verdict != NOT_RUN]
     if classroom.veiled():
         return set(judged)
-    if not guess.asked():
+    if classroom.unveiled() or not guess.asked():
         return set()
     return {name for name in judged if guess.given(guess_key(name)) is None}
 
@@ -55,6 +55,7 @@ def show(one: Finding) -> None:
             key=guess_key(claim.id),
             stays=False,
             always=veiled,
+            never=classroom.unveiled(),
             skips=not veiled,
         )
         if answer is None:

@@ -1,4 +1,7 @@
-"""In a class: the presenter who leads hides the verdicts, on their own page too, until they show them."""
+"""In a class: the presenter who leads hides the verdicts, on their own page too, until they show them.
+
+Verdicts that were shown are seen by all, also where *Guess first* is on: a class discusses them together.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from pages.parts.access import gate
 from pages.parts.session import classroom
 
 LOOK_SECONDS = 2.0
+HIDE = "For the class, and here. Students can say what they expect, and see no verdict until you show it."
+SHOW = "To the class, and here, also to those who have not guessed."
 WAITING = "The presenter will show the verdict."
 
 
@@ -16,7 +21,7 @@ def controls() -> None:
     hidden = classroom.veiled()
     if not classroom.host_key():
         if hidden or classroom.room():
-            gate.fragment(_watch, run_every=LOOK_SECONDS)(hidden)
+            gate.fragment(_watch, run_every=LOOK_SECONDS)(hidden, classroom.unveiled())
     elif classroom.leading():
         st.button(
             "Show verdicts" if hidden else "Hide verdicts",
@@ -24,10 +29,10 @@ def controls() -> None:
             key="findings-veil",
             on_click=classroom.veil,
             args=(not hidden,),
-            help="For the class, and here. Students can say what they expect, and see no verdict until you show it.",
+            help=SHOW if hidden else HIDE,
         )
 
 
-def _watch(veiled: bool) -> None:
-    if classroom.veiled() != veiled:
+def _watch(veiled: bool, unveiled: bool) -> None:
+    if (classroom.veiled(), classroom.unveiled()) != (veiled, unveiled):
         st.rerun(scope="app")

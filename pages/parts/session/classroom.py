@@ -293,8 +293,14 @@ def veiled() -> bool:
         return False
     except DatabaseUnusable:
         return bool(st.session_state.get(_VEILED))
-    st.session_state[_VEILED] = hidden = now.lead is not None and now.veiled
+    st.session_state[_VEILED] = hidden = now.lead is not None and bool(now.veiled)
     return hidden
+
+
+def unveiled() -> bool:
+    """Whether the presenter has hidden the verdicts on Findings and then shown them to all."""
+    now = counts()
+    return now is not None and now.veiled is False
 
 
 def count_down(seconds: float | None) -> None:

@@ -77,5 +77,5 @@ class Counts:
     sent: Lead | None = None  # where the presenter last sent everybody
     revealed: frozenset[int] = frozenset()  # steps of the lesson whose answer the presenter has shown
     ends: float | None = None  # when the countdown ends, `time.time()`
-    veiled: bool = False  # whether the presenter hides the verdicts on Findings
+    veiled: bool | None = None  # whether the presenter hides the verdicts on Findings; None: did neither yet
     learned: tuple[tuple[Chosen, Chosen], ...] = ()  # before and after, of everyone who answered one of the questions

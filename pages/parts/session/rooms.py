@@ -75,7 +75,7 @@ class _Room:
     moves: int = 0
     revealed: set[int] = field(default_factory=set)
     ends: float | None = None
-    veiled: bool = False  # rooms of earlier versions lack it
+    veiled: bool | None = None  # rooms of earlier versions lack it
 
 
 _ROOM = TypeAdapter(_Room)
@@ -368,7 +368,7 @@ def _emptied(room: _Room) -> int:
     room.votes.clear()
     room.revealed.clear()
     room.ends = None
-    room.veiled = False
+    room.veiled = None
     room.predictions.clear()
     room.tries.clear()
     room.sent = None

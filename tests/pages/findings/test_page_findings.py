@@ -14,7 +14,7 @@ from core.evaluation.wording import unbroken
 from core.findings.claims import CLAIMS
 from core.findings.judging import Finding, stored_findings
 from pages.parts.common import scroll
-from pages.parts.findings import card, charts, data
+from pages.parts.findings import card, charts, data, veil
 from pages.parts.findings.veil import WAITING
 from pages.parts.session import classroom
 from tests.pages.visit import said, visit
@@ -192,6 +192,26 @@ def test_a_presenter_who_leads_hides_the_verdicts_from_everybody_until_they_show
     press(host, "findings-veil")
     student.run()
     assert "You guessed “It holds”. **It does not hold.**" in said(student) and one.why in said(student)
+
+
+def test_verdicts_that_the_presenter_shows_are_seen_also_where_guess_first_is_on():
+    """In a class it is on from the start, so that “Show verdicts” would otherwise show none."""
+    code, key = classroom.classroom().open()
+    one = of("does not hold")
+    host = visit("findings", claim=one.claim.id, room=code, host=key)
+    host.toggle(key="class-lead").set_value(True).run()
+    student = visit("findings", claim=one.claim.id, room=code)
+    assert one.why not in said(host) and one.why not in said(student), "each guesses first"
+    tooltips = []
+    for _ in ("hide", "show"):
+        tooltips.append(next(button.help for button in host.button if button.key == "findings-veil"))
+        press(host, "findings-veil")
+    assert tooltips == [veil.HIDE, veil.SHOW]
+    for app in (host, student.run()):
+        assert one.why in said(app) and "**It does not hold.**" in said(app)
+        assert charts.HIDDEN not in set(app.dataframe[-1].value["Verdict"])
+    host.toggle(key="class-lead").set_value(False).run()
+    assert one.why in said(student.run()), "what was seen stays"
 
 
 def test_who_skipped_the_guess_before_is_asked_again_under_the_veil():
