@@ -74,6 +74,15 @@ def page_names() -> list[str]:
     return [name for name, *_ in _PAGES]
 
 
+def title_of(name: str) -> str:
+    """The title of a page in the menu, by its short name."""
+    return _entry(name)[1]
+
+
+def _entry(name: str) -> tuple[str, str, str, str]:
+    return next(entry for entry in _PAGES if entry[0] == name)
+
+
 def pages() -> dict[str, st.Page]:
     """Every page by its short name, in the order of the menu. The name is also the path in the address.
 
@@ -252,8 +261,7 @@ def link(name: str, label: str, *, icon: str | None = None, query: Mapping[str, 
 
     `query` sets widgets of that page that stand in its link.
     """
-    entry = next(entry for entry in _PAGES if entry[0] == name)  # making every page takes milliseconds
-    st.page_link(_page(*entry), label=label, icon=icon, query_params=dict(query) if query else None)
+    st.page_link(_page(*_entry(name)), label=label, icon=icon, query_params=dict(query) if query else None)
 
 
 def _stop_without_data() -> None:

@@ -105,7 +105,9 @@ def _details(one: Finding) -> None:
         )
         _runs(one)
         st.code(f"python -m core findings {claim.id}{_options(one)}", language="sh")
-        shell.link(claim.page, "The page with such figures", icon=":material/open_in_new:")
+        shell.link(
+            claim.page, f"{shell.title_of(claim.page)}, the page with such figures", icon=":material/open_in_new:"
+        )
 
 
 def _runs(one: Finding) -> None:

@@ -14,6 +14,7 @@ from core.evaluation.wording import unbroken
 from core.findings.claims import CLAIMS
 from core.findings.judging import Finding, stored_findings
 from pages.parts.common import scroll
+from pages.parts.common.shell import title_of
 from pages.parts.findings import card, charts, data, veil
 from pages.parts.findings.veil import WAITING
 from pages.parts.session import classroom
@@ -47,6 +48,8 @@ def test_a_link_opens_a_claim_with_its_verdict_and_why(verdict):
     assert unbroken(one.claim.figure) in said(app) and unbroken(one.why or "It") in said(app)
     assert app.code[0].value == f"python -m core findings {one.claim.id}"
     assert f"- **Differs from the paper.** {one.claim.differs}" in said(app)
+    (there,) = [link.proto for link in app.get("page_link") if link.proto.label.endswith("the page with such figures")]
+    assert there.label == f"{title_of(one.claim.page)}, the page with such figures"
 
 
 @pytest.fixture
