@@ -67,7 +67,7 @@ def actions(run: Run, patient: str, named: dict[str, str], open_arms: list[str])
             key="forget-now",
             on_click=live.start,
             args=(run, patient),
-            **{"help": f"Here and now: {which}. It takes minutes, more in a larger hospital, and can be cancelled."}
+            **{"help": f"Here and now: {which}. It takes minutes (longer in a larger hospital) and can be cancelled."}
             | viewer.locked("forget"),
         )
     told = live.refusal() or ("" if going is None or going.active else going.error)

@@ -84,7 +84,7 @@ def answer(number: int, step: Step, given: str) -> None:
 def show(number: int, step: Step) -> None:
     """One step: the question, then where to look, then the answer."""
     st.header(f"{number}. {step.title}")
-    given = guess.first(step.question, step.answers, key=progress.key(number), shortcut="S", stays=False, always=True)
+    given = guess.first(step.question, step.answers, key=progress.key(number), shortcut="S", stays=False, ask=True)
     if given is None:
         look(step)
         return

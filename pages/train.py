@@ -87,8 +87,11 @@ with coming:
         with button:  # without a rerun the message appears sooner
             monitor.in_progress()
 with live:
-    ended = "After training" if job is None or job.state == "done" else "The last training"
-    st.header("While training" if job is None or job.active else ended, anchor="live")
+    if job is None or job.active:
+        heading = "While training"
+    else:
+        heading = "After training" if job.state == "done" else "Last training"
+    st.header(heading, anchor="live")
     monitor.watch(ended=verdict_view.show)
 st.header("Training queue")
 monitor.queue()

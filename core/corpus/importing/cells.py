@@ -62,21 +62,47 @@ def read_number(cell: str) -> str:
     return re.sub(r"\A([0-9]+)\.0+\Z", r"\1", cell)
 
 
-_FILLERS = {
-    *("n/a", "na", "none", "null", "nil", "nan", "unknown", "unk", "missing", "redacted", "withheld", "blank", "empty"),
+_PLACEHOLDERS = {
+    *(
+        "n/a",
+        "n / a",
+        "n.a",
+        "na",
+        "tbd",
+        "none",
+        "null",
+        "nil",
+        "nan",
+        "unknown",
+        "unk",
+        "missing",
+        "redacted",
+        "withheld",
+        "blank",
+        "empty",
+    ),
     *("not available", "not applicable", "not known", "not given", "not recorded", "not provided", "not stated"),
-    *("not specified", "not on file", "no name", "name unknown", "name withheld", "unknown unknown", "unknown patient"),
+    *(
+        "not specified",
+        "not on file",
+        "not on record",
+        "no name",
+        "name unknown",
+        "name withheld",
+        "unknown unknown",
+        "unknown patient",
+    ),
     *("no phone", "no email", "no address", "address unknown", "no fixed address"),
 }
 
 
-def only_fills(cell: str) -> bool:
+def is_placeholder(cell: str) -> bool:
     """Whether a cell only says that its value is not known: “n/a”, “Not available”, “[UNKNOWN]”, “--”.
 
     As an identifier it would be searched for, and every text with these words would count as a leak.
     """
     plain = " ".join(fold(cell)[0].split()).strip("()[]<>.-_?*# ")
-    return not plain or plain in _FILLERS
+    return not plain or plain in _PLACEHOLDERS
 
 
 class Day(NamedTuple):

@@ -30,7 +30,7 @@ LONGEST_LINE = 16 * 2**20  # bytes up to a line feed
 MOST_BYTES = 8 * 2**30  # expanded; NOTEEVENTS.csv of MIMIC-III has 3.8 GB
 MOST_RATIO = 100  # expanded over compressed; notes compress about 3 to 8 times
 RATIO_FROM = 16 * 2**20  # expanded bytes from which the ratio is checked
-PROGRESS_BYTES = 2**20  # of text after which progress is reported, if CHUNK lines are not over before
+PROGRESS_BYTES = 2**20  # of text after which progress is reported, unless CHUNK lines come first
 
 MOST_COLUMNS = 2_000
 MOST_OF_A_NAME, MOST_NAMES = 60, 20  # characters of a column name, and names, that a message shows

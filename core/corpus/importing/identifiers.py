@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from core.corpus.icd_codes import codes_in, dotted, revision_of
-from core.corpus.importing.cells import check_code, id_text, only_fills, quoted, read_age, read_number, read_sex
+from core.corpus.importing.cells import check_code, id_text, is_placeholder, quoted, read_age, read_number, read_sex
 from core.corpus.importing.columns import Column, Remarks
 from core.corpus.importing.files import MOST_BYTES, BadNotes, chunks, header, listed
 from core.corpus.tables import DIAGNOSES
@@ -104,13 +104,14 @@ class _People:
 
     def add(self, row: int, who: str, given: dict[str, str | None]) -> None:
         """Add one row: the values `given` for the patient `who`."""
-        if not who:
+        if is_placeholder(who):
             raise self._wrong(row, self._key, "there is no patient id.")
-        self._id.read(row, who, read_number)
-        stay = id_text(given.pop("admission_id", None) or "") or None
+        self._id.read(row, who, read_number)  # only refuses shortened ids: they stay as typed
+        stay: str | None = id_text(given.pop("admission_id", None) or "")
+        stay = None if is_placeholder(stay or "") else stay
         if stay is not None:
             self._checked["admission_id"].read(row, stay, read_number)
-        self._drop_fillers(row, given)
+        self._drop_placeholders(row, given)
         codes = codes_in(given.get("icd_codes") or "")
         for code in codes:
             self._checked["icd_codes"].read(row, code, check_code)
@@ -135,11 +136,11 @@ class _People:
                 raise self._wrong(row, name, f"row {at} has another value for patient {quoted(who)}. Which is right?")
             self._row.setdefault((who, name), row)
 
-    def _drop_fillers(self, row: int, given: dict[str, str | None]) -> None:
+    def _drop_placeholders(self, row: int, given: dict[str, str | None]) -> None:
         """Empty the cells of identifiers that only say that the value is not known, and warn of them."""
-        for name in set(DIRECT) & given.keys():
+        for name in (field for field in DIRECT if field in given):
             cell = given[name]
-            if cell is not None and only_fills(cell):
+            if cell is not None and is_placeholder(cell):
                 given[name] = None
                 column = self._checked[name]
                 column.remarks.add(

@@ -8,8 +8,9 @@ uses the interaction of membership and rarity.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -27,6 +28,7 @@ ALPHA = 0.05  # a trend is claimed where the corrected p-value is below this
 CEILING = 0.98  # above this AUC there is no room left to rise with rarity
 PERMUTATIONS, RESAMPLES = 9_999, 500  # with 999, a corrected p near ALPHA depends on the seed
 CELLS = 20_000_000  # upper limit of patients × permutations: large cohorts get fewer permutations
+MOST_KEPT = 2**16  # patients up to which the orders are kept for the next attack: their numbers take 2 bytes each
 _CHUNK = 2_000_000
 
 
@@ -103,8 +105,9 @@ def _tested(found: Places, seed: int) -> tuple[Interval, float]:
     slope, variance = sides[0].slope(sides[0].place[None])[0][0], sum(one.slope(one.place[None])[1][0] for one in sides)
     error = math.sqrt(variance)
     counts = [len(one.place) for one in sides]
+    permutations = int(np.clip(CELLS // sum(counts), 199, PERMUTATIONS))
     drawn = []
-    for orders in _orders(seed, int(np.clip(CELLS // sum(counts), 199, PERMUTATIONS)), *counts):
+    for orders in (_kept if sum(counts) <= MOST_KEPT else _orders)(seed, permutations, *counts):
         made = [one.slope(one.place[order]) for one, order in zip(sides, orders, strict=True)]
         spread = np.sqrt(made[0][1] + made[1][1])
         drawn.append(np.abs(made[0][0] + made[1][0]) / np.maximum(spread, 1e-12))
@@ -113,17 +116,23 @@ def _tested(found: Places, seed: int) -> tuple[Interval, float]:
     return Interval(slope, slope - half, slope + half), float((1 + extreme.sum()) / (1 + len(extreme)))
 
 
-@lru_cache(maxsize=1)  # the attacks of a run score the same patients, and drawing takes most of the test's time
-def _orders(seed: int, count: int, members: int, heldout: int) -> list[list[np.ndarray]]:
-    """`count` random orders of members and of held-out patients, in chunks of (rows, units): at most about 40 MB."""
+def _orders(seed: int, count: int, members: int, heldout: int) -> Iterator[list[np.ndarray]]:
+    """`count` random orders of members and of held-out patients, in chunks of (rows, units)."""
     rng, size = np.random.default_rng(seed), members + heldout
     chunk = max(1, _CHUNK // size)
-    small = np.uint16 if size <= 2**16 else np.uint32
-    found = []
     for start in range(0, count, chunk):
         rows = min(chunk, count - start)
-        inside = (np.tile(np.arange(one, dtype=small), (rows, 1)) for one in (members, heldout))
-        found.append([rng.permuted(one, axis=1) for one in inside])
+        number = np.uint16 if size <= MOST_KEPT else np.uint32
+        inside = (np.tile(np.arange(one, dtype=number), (rows, 1)) for one in (members, heldout))
+        yield [rng.permuted(one, axis=1) for one in inside]
+
+
+@lru_cache(maxsize=1)  # most attacks of a run score the same patients, and drawing takes much of the test's time
+def _kept(seed: int, count: int, members: int, heldout: int) -> list[list[np.ndarray]]:
+    """`_orders`, drawn once: at most 2 · CELLS bytes."""
+    found = list(_orders(seed, count, members, heldout))
+    for order in itertools.chain.from_iterable(found):
+        order.flags.writeable = False
     return found
 
 

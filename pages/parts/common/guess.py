@@ -45,8 +45,7 @@ def first(
     key: str,
     shortcut: str | None = None,
     stays: bool = True,
-    always: bool = False,
-    never: bool = False,
+    ask: bool | None = None,
     skips: bool = True,
 ) -> str | None:
     """Ask a question until the user answers it or skips it. The session keeps the answer.
@@ -57,14 +56,13 @@ def first(
         key: The name under which the answer is kept.
         shortcut: A keyboard shortcut for “Show me”, which skips the question.
         stays: Whether a question that was asked stays on the page above its answer.
-        always: Whether to ask even if the switch is off.
-        never: Whether to show even if the switch is on.
+        ask: Whether to ask, whatever the switch says; None: as it says.
         skips: Whether “Show me” is there.
 
     Returns:
         The chosen answer; empty if the user skipped the question or was not asked, None while it is open.
     """
-    if given(key) is None and not never and (always or asked()):
+    if given(key) is None and (asked() if ask is None else ask):
         with st.container(border=True):
             st.markdown(f"**Guess first.** {question}")
             with st.container(horizontal=True):

@@ -31,9 +31,10 @@ def guess_key(claim: str) -> str:
 def hidden(found: Sequence[Finding]) -> set[str]:
     """The ids of the claims whose verdict waits for a guess, or in a class for the presenter."""
     judged = [one.claim.id for one in found if one.verdict != NOT_RUN]
-    if classroom.veiled():
+    verdicts = classroom.verdicts()
+    if verdicts == "hidden":
         return set(judged)
-    if classroom.unveiled() or not guess.asked():
+    if verdicts == "shown" or not guess.asked():
         return set()
     return {name for name in judged if guess.given(guess_key(name)) is None}
 
@@ -46,7 +47,8 @@ def show(one: Finding) -> None:
     if one.verdict == NOT_RUN:
         st.markdown("**Not run yet.** Not all of its runs are here. The command below trains and attacks them.")
     else:
-        veiled = classroom.veiled()
+        verdicts = classroom.verdicts()
+        veiled = verdicts == "hidden"
         if veiled and guess.given(guess_key(claim.id)) == "":
             guess.forget(guess_key(claim.id))  # skipped before the veil: it can still be answered
         answer = guess.first(
@@ -54,8 +56,7 @@ def show(one: Finding) -> None:
             ANSWERS,
             key=guess_key(claim.id),
             stays=False,
-            always=veiled,
-            never=classroom.unveiled(),
+            ask=None if verdicts is None else veiled,
             skips=not veiled,
         )
         if answer is None:

@@ -34,7 +34,7 @@ def findings() -> list[Finding]:
 
 def headline(found: Sequence[Finding], hidden: Collection[str]) -> str:
     """How many claims hold, or that they are to be guessed, or wait for the presenter."""
-    if classroom.veiled():
+    if classroom.verdicts() == "hidden":
         return f"{len(found)} claims. Choose one and say what you expect. The presenter will show the verdicts."
     if hidden:
         return f"{len(found)} claims. Choose one, say what you expect, and its verdict appears."

@@ -9,19 +9,21 @@ import streamlit as st
 
 from pages.parts.access import gate
 from pages.parts.session import classroom
+from pages.parts.session.room_values import Verdicts
 
 LOOK_SECONDS = 2.0
 HIDE = "For the class, and here. Students can say what they expect, and see no verdict until you show it."
-SHOW = "To the class, and here, also to those who have not guessed."
+SHOW = "The class sees the verdicts, also students who have not guessed, and so do you."
 WAITING = "The presenter will show the verdict."
 
 
 def controls() -> None:
     """For the presenter who leads, a button for all; for a student, a look every two seconds whether it was pressed."""
-    hidden = classroom.veiled()
+    verdicts = classroom.verdicts()
+    hidden = verdicts == "hidden"
     if not classroom.host_key():
         if hidden or classroom.room():
-            gate.fragment(_watch, run_every=LOOK_SECONDS)(hidden, classroom.unveiled())
+            gate.fragment(_watch, run_every=LOOK_SECONDS)(verdicts)
     elif classroom.leading():
         st.button(
             "Show verdicts" if hidden else "Hide verdicts",
@@ -33,6 +35,6 @@ def controls() -> None:
         )
 
 
-def _watch(veiled: bool, unveiled: bool) -> None:
-    if (classroom.veiled(), classroom.unveiled()) != (veiled, unveiled):
+def _watch(drawn: Verdicts | None) -> None:
+    if classroom.verdicts() != drawn:
         st.rerun(scope="app")

@@ -23,16 +23,16 @@ MOST_LISTED = 40  # patients in the list; any other id can be typed
 
 
 def offered(runs: list[Run]) -> list[Run]:
-    """Runs with weights that may forget a patient: those with a comparison first, shipped ones, GPT-2 before others.
+    """Runs with weights that may forget a patient: those with a shipped comparison first, GPT-2 before others.
 
-    What one user compares must not change with which model the page opens for others.
+    So what one user compares does not change the model with which the page opens for others.
     """
     possible = [
         run
         for run in runs
         if run.has_model and not (run.spec.is_base or run.spec.privacy.private or run.spec.on_other_notes)
     ]
-    return sorted(possible, key=lambda run: (not _shipped(run), not _compared(run), run.spec.model.kind != "gpt2"))
+    return sorted(possible, key=lambda run: (not _shipped(run), run.spec.model.kind != "gpt2"))
 
 
 def _compared(run: Run) -> bool:

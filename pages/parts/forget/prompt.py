@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from core.models.shipped_bases import ModelNotFound
-from core.pipeline.forgetting import APPROXIMATE, PUBLIC, Comparison, weights_folder
+from core.pipeline.forgetting import APPROXIMATE, PUBLIC, RETRAINED, Comparison, weights_folder
 from core.runs.run import Run
 from core.serving.server import MASK, PromptError, Sampling, Stream, clean_prompt
 from pages.parts.common import phi_text
@@ -40,20 +41,27 @@ def show(found: Comparison, named: dict[str, str]) -> None:
     except PromptError as refused:
         st.error(literal(str(refused), 600), icon=":material/error:")
         return
-    columns = st.columns(max(2, min(3, len(_models(found)))))
-    running = _ask(found, prompt)
-    for place, (arm, texts, error, without) in enumerate(running):
+    answering = _models(found)
+    columns = st.columns(max(2, min(3, len(answering))))
+    for place, (arm, texts, error, without) in enumerate(_ask(found, answering, prompt)):
         with columns[place % len(columns)], st.container(border=True):
             st.markdown(f"**{named[arm][:1].upper()}{named[arm][1:]}**")
             if error:
                 st.error(literal(error, 600), icon=":material/error:")
             for text, spans in zip(texts, _spans(found.run, without, prompt, texts), strict=True):
                 st.html(phi_text.leaks_html(text, spans, prompt=prompt))
-    if silent := [named[arm] for arm in _measured(found) if arm in named and arm not in _models(found)]:
-        st.caption(
-            f"Without an answer: {', '.join(silent)}. Their weights are not here; unlearned models get theirs by "
-            "**Forget now**, a retrained one by **Train again**."
-        )
+    if silent := [arm for arm in _measured(found) if arm not in answering]:
+        st.caption(_without_answer(silent, named))
+
+
+def _without_answer(silent: Sequence[str], named: dict[str, str]) -> str:
+    """Which models were judged and cannot be asked, and how to make them here."""
+    told = [f"No answer from: {', '.join(named[arm] for arm in silent)}. Their weights are not stored here."]
+    if set(silent) & set(APPROXIMATE):
+        told.append("**Forget now** makes the unlearned models.")
+    if RETRAINED in silent:
+        told.append("**Train again** makes the retrained one.")
+    return " ".join(told)
 
 
 def _suggested(found: Comparison) -> str:
@@ -84,9 +92,10 @@ def _folder(found: Comparison, arm: str) -> Path:
     return weights_folder(owner.workspace(), found.run.id, found.patient, arm)
 
 
-def _ask(found: Comparison, prompt: str) -> list[tuple[str, list[str], str, tuple[str, ...] | None]]:
+def _ask(
+    found: Comparison, answering: dict[str, Run | None], prompt: str
+) -> list[tuple[str, list[str], str, tuple[str, ...] | None]]:
     """(arm, texts, error, patients whose values are no leaks) of every model; the runs' models answer meanwhile."""
-    answering = _models(found)
     streams = {arm: _started(run, prompt) for arm, run in answering.items() if run is not None}
     answers = []
     with st.spinner("Asking each model …", show_time=True):

@@ -98,10 +98,14 @@ def _current(place: int, shown: bool, led: bool) -> Counts | None:
         led: Whether the presenter led then. Buttons depend on it, such as Back and Next.
     """
     now = classroom.counts()
-    if now is None or now.round != classroom.joined_round() or progress.behind() or is_shown(place) != shown:
-        st.rerun(scope="app")  # the presenter has reset the room, moved on or shown the answer, or the room is gone
-    if now is not None and (now.lead is not None) != led:
-        st.rerun(scope="app")  # the presenter has begun or stopped leading
+    if (
+        now is None  # the room is gone
+        or now.round != classroom.joined_round()  # it was reset
+        or (now.lead is not None) != led
+        or progress.behind()
+        or is_shown(place) != shown
+    ):
+        st.rerun(scope="app")
     return now
 
 

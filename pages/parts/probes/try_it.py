@@ -61,10 +61,11 @@ def _reply(run: Run, name: str, condition: str, title: str, age: int) -> None:
         st.error(literal(str(error), 600), icon=":material/error:")
         return
     _show_reply(reply)
-    if condition.strip().lower() not in map(str.lower, wordings):
+    typed = " ".join(condition.split())
+    if wordings and typed.lower() not in map(str.lower, wordings):
         st.caption(
-            f"No patient of this hospital has a disease called “{literal(' '.join(condition.split()), 60)}”, so no "
-            "answer of the model can be right."
+            f"No patient of this hospital has a coded disease called “{literal(typed, 60)}”, so this cannot show a "
+            "link."
         )
 
 

@@ -15,11 +15,11 @@ from core.common.database import DatabaseUnusable
 from core.jobs.limits import NOBODY, Limits
 from pages.parts.access import viewer
 from pages.parts.session import instructor, resources, seat
-from pages.parts.session.room_values import Answers, Audited, Counts, Lead, Tries, Vote
+from pages.parts.session.room_values import Answers, Audited, Counts, Lead, Tries, Verdicts, Vote
 from pages.parts.session.rooms import Classroom, RoomGone, RoomsFull
 
 _ROOM, _HOST, _ROUND, _COUNTED = "class_room", "class_host", "class_round", "class_counted"
-_VEILED = "class_veiled"  # whether the verdicts were hidden when the room was last read
+_VERDICTS = "class_verdicts"  # what `verdicts` gave when the room was last read
 _SINCE, _ON_SCREEN = "class_since", "class_on_screen"
 # Parameters that are a session's own.
 _PRIVATE = ("room", "host", "round", "guesses", "shown", "presenter", "guess", "screen", "before", "after")
@@ -116,7 +116,7 @@ def leave() -> None:
     """Remove this session from its room; its counts stay. A presenter who leaves does not lead any more."""
     if host_key():
         release()
-    for name in (_ROOM, _HOST, _ROUND, _COUNTED, _SINCE, _VEILED):
+    for name in (_ROOM, _HOST, _ROUND, _COUNTED, _SINCE, _VERDICTS):
         st.session_state.pop(name, None)
     for name in ("room", "host"):
         st.query_params.pop(name, None)
@@ -282,25 +282,23 @@ def veil(hidden: bool) -> None:
     _by_host(lambda rooms, code: rooms.veil(code, hidden))
 
 
-def veiled() -> bool:
-    """Whether the presenter who leads hides the verdicts on Findings; as last known, while the room cannot be read."""
+def verdicts() -> Verdicts | None:
+    """What the presenter did with the verdicts on Findings; as last known, while the room cannot be read.
+
+    They are hidden only while the presenter leads. Verdicts that were shown stay, and None means neither.
+    """
     code = st.session_state.get(_ROOM)
     if code is None or not viewer.standing().admitted:
-        return False
+        return None
     try:
         now = classroom().counts(code)
     except RoomGone:
-        return False
+        return None
     except DatabaseUnusable:
-        return bool(st.session_state.get(_VEILED))
-    st.session_state[_VEILED] = hidden = now.lead is not None and bool(now.veiled)
-    return hidden
-
-
-def unveiled() -> bool:
-    """Whether the presenter has hidden the verdicts on Findings and then shown them to all."""
-    now = counts()
-    return now is not None and now.veiled is False
+        return st.session_state.get(_VERDICTS)
+    found = None if now.verdicts == "hidden" and now.lead is None else now.verdicts
+    st.session_state[_VERDICTS] = found
+    return found
 
 
 def count_down(seconds: float | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Literal
 
 QUESTIONS = 3  # asked before and after the lesson (`lesson.questions`)
 AFTER = 6  # the lesson's place that shows what the class learned; its answers are revealed like a step's
@@ -51,6 +52,7 @@ class Lead:
     exact: bool = False
 
 
+Verdicts = Literal["hidden", "shown"]  # what the presenter did with the verdicts on Findings
 Chosen = tuple[int | None, ...]  # the place of the chosen option of each of the three questions; None: not answered
 
 
@@ -77,5 +79,5 @@ class Counts:
     sent: Lead | None = None  # where the presenter last sent everybody
     revealed: frozenset[int] = frozenset()  # steps of the lesson whose answer the presenter has shown
     ends: float | None = None  # when the countdown ends, `time.time()`
-    veiled: bool | None = None  # whether the presenter hides the verdicts on Findings; None: did neither yet
+    verdicts: Verdicts | None = None  # None: the presenter has neither hidden nor shown them
     learned: tuple[tuple[Chosen, Chosen], ...] = ()  # before and after, of everyone who answered one of the questions

@@ -22,7 +22,7 @@ from typing import TypeVar
 from pydantic import TypeAdapter
 
 from pages.parts.session.room_store import Rooms, RoomStore
-from pages.parts.session.room_values import AFTER, QUESTIONS, Answers, Audited, Counts, Lead, Tries, Vote
+from pages.parts.session.room_values import AFTER, QUESTIONS, Answers, Audited, Counts, Lead, Tries, Verdicts, Vote
 
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # without 0, O, 1 and I, which are easily misread
 CODE_LETTERS = 5
@@ -75,7 +75,7 @@ class _Room:
     moves: int = 0
     revealed: set[int] = field(default_factory=set)
     ends: float | None = None
-    veiled: bool | None = None  # rooms of earlier versions lack it
+    verdicts: Verdicts | None = None  # rooms of earlier versions lack it
 
 
 _ROOM = TypeAdapter(_Room)
@@ -198,7 +198,7 @@ class Classroom:
 
     def veil(self, code: str, hidden: bool) -> None:
         """The presenter hides the verdicts on Findings, or shows them."""
-        self._change(code, lambda room: setattr(room, "veiled", hidden))
+        self._change(code, lambda room: setattr(room, "verdicts", "hidden" if hidden else "shown"))
 
     def count_down(self, code: str, seconds: float | None) -> None:
         """Start a countdown; None ends it."""
@@ -368,7 +368,7 @@ def _emptied(room: _Room) -> int:
     room.votes.clear()
     room.revealed.clear()
     room.ends = None
-    room.veiled = None
+    room.verdicts = None
     room.predictions.clear()
     room.tries.clear()
     room.sent = None
@@ -391,7 +391,7 @@ def _copied(room: _Room) -> Counts:
         sent=room.sent,
         revealed=frozenset(room.revealed),
         ends=room.ends,
-        veiled=room.veiled,
+        verdicts=room.verdicts,
         learned=tuple((one.before, one.after) for one in map(_answers, room.seats.values()) if _any(one)),
     )
 

@@ -176,6 +176,7 @@ def test_shortened_ids_of_the_table_are_refused(imported, table, column):
         ("full_name", "[UNKNOWN  UNKNOWN]"),
         ("address", "No fixed address"),
         ("mrn", "N/A"),
+        ("mrn", "N.A."),
         ("phone", "--"),
         ("date_of_birth", "unknown"),
     ],
@@ -185,6 +186,14 @@ def test_a_cell_that_says_not_known_is_no_identifier(imported, field, cell):
     (said,) = [remark for remark in seen.remarks if "counts as empty" in remark]
     assert said.startswith("2 rows: ") and f"(first: ids.csv, row 2, column “{field}”)" in said
     assert seen.without_identifier == seen.patients
+
+
+def test_placeholders_are_no_ids(imported):
+    """Rows of several people whose id is “n/a” became one patient, and their admissions one admission."""
+    with pytest.raises(BadNotes, match="ids.csv, row 3, column “patient_id”: there is no patient id"):
+        imported(identifiers="patient_id,admission_id,full_name\nA,1,Maria Keller\nn/a,2,Ann Lee\n")
+    seen = imported(identifiers="patient_id,admission_id,icd_codes\nA,n/a,E119\nB,N/A,I10\n")
+    assert seen.patients == 4
 
 
 def test_a_table_of_identifiers_may_expand_no_further_than_the_notes(tmp_path):

@@ -245,8 +245,15 @@ def test_the_veil_stays_while_the_room_cannot_be_read(monkeypatch):
     def broken(*_: object) -> None:
         raise DatabaseUnusable("disk I/O error")
 
+    with monkeypatch.context() as unreadable:
+        unreadable.setattr(type(rooms), "counts", broken)
+        assert "The presenter will show the verdicts." in said(student.run())
+    rooms.veil(code, False)
+    one = of("holds")
+    student = visit("findings", room=code, claim=one.claim.id)
+    assert "**It holds.**" in said(student), "shown, although Guess first is on in a class"
     monkeypatch.setattr(type(rooms), "counts", broken)
-    assert "The presenter will show the verdicts." in said(student.run())
+    assert "**It holds.**" in said(student.run())
 
 
 def test_a_student_cannot_lift_the_veil_and_outside_a_class_there_is_none():

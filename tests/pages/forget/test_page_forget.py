@@ -72,7 +72,7 @@ def test_the_suggested_prompt_is_answered_by_every_model(opened, forgotten):
     assert not opened.exception and not opened.error
     for heading in ("As trained", "Gradient ascent", "DP, ε = 8 per note"):
         assert f"**{heading}**" in said(opened)
-    assert not any("Without an answer" in one.value for one in opened.caption)
+    assert not any("No answer from" in one.value for one in opened.caption)
     written = [element for element in opened.get("html") if escape(typed.value) in str(element.proto)]
     assert len(written) == 9  # three samples of three models
 
@@ -84,8 +84,7 @@ def test_a_model_that_does_not_answer_in_time_is_not_asked_any_longer(data, smok
     busy = SimpleNamespace(generate=lambda *_, **how: stream)
     monkeypatch.setattr(resources, "server", lambda: busy)
     monkeypatch.setattr(prompt, "WAIT_SECONDS", 0.01)
-    monkeypatch.setattr(prompt, "_models", lambda found: {"original": run})
-    ((arm, texts, error, _),) = prompt._ask(None, "Patient:")
+    ((arm, texts, error, _),) = prompt._ask(None, {"original": run}, "Patient:")
     assert (arm, texts, error) == ("original", [], prompt.BUSY) and stream.cancelled
 
 
@@ -183,7 +182,7 @@ def test_what_one_user_forgets_changes_no_page_for_others(tmp_path, monkeypatch)
         is_base=False, privacy=SimpleNamespace(private=False), on_other_notes=False, model=SimpleNamespace(kind="gpt2")
     )
     runs = [SimpleNamespace(id=name, has_model=True, spec=spec) for name in ("waiting", "own", "empty", "shipped")]
-    assert [run.id for run in offered(runs)] == ["shipped", "own", "waiting", "empty"]
+    assert [run.id for run in offered(runs)] == ["shipped", "waiting", "own", "empty"]
     assert [data._compared(run) for run in runs] == [False, True, False, True]
 
 
@@ -321,5 +320,6 @@ def test_models_without_weights_are_named(forgotten, monkeypatch, tmp_path):
     monkeypatch.setenv("PHILAB_DATA", str(bare))
     app = visit("forget", run=run_id, out=patient)
     next(one for one in app.button if one.label == "Ask").click().run()
-    (named,) = [one.value for one in app.caption if "Without an answer" in one.value]
+    (named,) = [one.value for one in app.caption if "No answer from" in one.value]
     assert "gradient ascent" in named and "DP" not in named
+    assert "**Forget now** makes" in named and "Train again" not in named

@@ -108,14 +108,14 @@ def test_ones_own_name_and_disease(data, smoke_specs):
     ask.click().run()
     assert not app.exception
     assert "times** as likely" in said(app) and len(app.metric) == 3
-    assert not any("has a disease called" in one.value for one in app.caption)
+    assert not any("has a coded disease" in one.value for one in app.caption)
     cohort = smoke_specs["plain"].corpus.digest()
     app.text_input(key=f"try-name-{cohort}").set_value("<b>Nobody</b> *Known*")
     next(button for button in app.button if button.label == "Ask the model").click().run()
     assert not app.exception and "<b>" not in said(app)
     app.text_input(key=f"try-condition-{cohort}").set_value("zzz qqq")
     next(button for button in app.button if button.label == "Ask the model").click().run()
-    assert any("No patient of this hospital has a disease called “zzz qqq”" in one.value for one in app.caption)
+    assert any("No patient of this hospital has a coded disease called “zzz qqq”" in one.value for one in app.caption)
     app.text_input(key=f"try-condition-{cohort}").set_value(" ")
     next(button for button in app.button if button.label == "Ask the model").click().run()
     assert "Type a name and a disease" in app.error[0].value

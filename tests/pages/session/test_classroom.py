@@ -166,27 +166,29 @@ def test_a_browser_that_comes_back_has_its_answers_and_no_second_vote(rooms):
 
 def test_the_veil_is_kept_in_the_room_until_the_class_starts_again(rooms, tmp_path):
     code, _ = rooms.open()
-    assert not rooms.counts(code).veiled
+    assert rooms.counts(code).verdicts is None
     rooms.veil(code, True)
-    assert Classroom(tmp_path).counts(code).veiled, "on the folder's other servers too"
+    assert Classroom(tmp_path).counts(code).verdicts == "hidden", "on the folder's other servers too"
     rooms.veil(code, False)
-    assert not rooms.counts(code).veiled
+    assert rooms.counts(code).verdicts == "shown"
     rooms.veil(code, True)
     rooms.reset(code)
-    assert not rooms.counts(code).veiled
+    assert rooms.counts(code).verdicts is None
 
 
-def test_a_room_of_an_earlier_version_is_read_and_changed(rooms):
+@pytest.mark.parametrize("veiled", [None, False, True])
+def test_a_room_of_an_earlier_version_is_read_and_changed(rooms, veiled):
+    """It said `veiled`: false also where the presenter had done nothing, which is not “shown”."""
     code, key = rooms.open()
     rooms.predict(code, "seat", 1, "a")
     with rooms._store.changing() as stored:
         old = json.loads(stored.read(code))
-        del old["veiled"]
-        stored.write(code, json.dumps(old).encode())
+        del old["verdicts"]
+        stored.write(code, json.dumps(old | ({} if veiled is None else {"veiled": veiled})).encode())
     assert rooms.hosts(code, key) and rooms.counts(code).predictions == {1: {"a": 1}}
-    assert not rooms.counts(code).veiled
+    assert rooms.counts(code).verdicts is None
     rooms.veil(code, True)
-    assert rooms.counts(code).veiled and rooms.counts(code).predictions == {1: {"a": 1}}
+    assert rooms.counts(code).verdicts == "hidden" and rooms.counts(code).predictions == {1: {"a": 1}}
 
 
 def test_a_room_keeps_no_seat_in_clear(rooms):
