@@ -24,23 +24,7 @@ def bar(number: int, every: tuple[Step, ...]) -> None:
     """Where the lesson is, the buttons Back and Next, and for who teaches the full screen."""
     where = {progress.BEFORE: "Before", AFTER: "After"}.get(number, f"Step {number} of {len(every)}")
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.button(
-            "Back",
-            icon=":material/arrow_back:",
-            shortcut="Left",
-            key="lesson-back",
-            disabled=number == progress.BEFORE and not quiz.can_take_back(),
-            on_click=quiz.go_back,
-        )
-        st.button(
-            "Next",
-            icon=":material/arrow_forward:",
-            shortcut="Right",
-            key="lesson-next",
-            disabled=number == AFTER,
-            on_click=progress.go,
-            args=(number + 1,),
-        )
+        quiz.turn_buttons(number)
         st.progress(min(number, len(every)) / len(every), text=where, width=240)
         if classroom.room() is None:
             classroom_view.class_menu()

@@ -28,12 +28,14 @@ def differences(runs: Sequence[Run], *, with_epsilon: bool = False) -> str:
     if private is None or plain is None:
         return ""
     epsilon = private.spec.privacy.target_epsilon
-    with_privacy, without = "with privacy", "without privacy"
     if with_epsilon and epsilon is not None:
-        with_privacy, without = f"with ε = {setting_text(epsilon)}:", "without privacy:"
+        return (
+            f"The two trainings differ in more than noise. With ε = {setting_text(epsilon)}: {trained(private)}, every "
+            f"gradient clipped. Without privacy: {trained(plain)}, nothing clipped."
+        )
     return (
-        f"The two trainings differ in more than noise: {with_privacy} {trained(private)}, every gradient clipped; "
-        f"{without} {trained(plain)}, nothing clipped."
+        f"The two trainings differ in more than noise: with privacy {trained(private)}, every gradient clipped; "
+        f"without privacy {trained(plain)}, nothing clipped."
     )
 
 

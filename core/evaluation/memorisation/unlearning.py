@@ -2,8 +2,8 @@
 
 The place of each patient is that of `core.evaluation.forgetting.standings`. Two ends matter: an unlearned patient who
 still stands above nearly everybody was not forgotten, and one below nearly everybody bears the mark of unlearning. Of
-patients whom the model never read, each end holds about 5 % in expectation, and the middle half about 50 %. A
-method that moves everybody near the middle has a mean near one half, and leaves a mark. So that mean does not prove
+patients whom the model never read, each end holds about 5 % in expectation, and the middle half about 50 %. A method
+that moves all patients close to the middle has a mean near one half, and leaves a mark. So that mean does not prove
 forgetting (Hayes et al. 2024): `core.evaluation.forgetting.likelihood_ratios` is the test that can tell.
 """
 
@@ -81,7 +81,7 @@ def mean_place(standing: pd.DataFrame) -> Interval:
     larger gain, ties ½. All drawn patients are compared with the same never-seen ones, so it depends on both groups.
     The interval is DeLong's (1988) on the logit scale (Pepe 2003, §5.2), with Student's t of the smaller group;
     Newcombe's at 0 and 1. An interval over the drawn patients alone covers the truth in a third of the cases or fewer
-    if all of them stand at about the same place (docs/methods/forgetting.md). A single patient on either side, or
+    if all of them are at about the same place (docs/methods/forgetting.md). A single patient on either side, or
     nothing but ties, shows no spread: then it is Wilson's with the mean for the share, which is too wide.
 
     Args:

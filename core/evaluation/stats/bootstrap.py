@@ -174,6 +174,14 @@ def weighted_auc(scores: Sequence[float], member: Sequence[bool]) -> WeightedSta
     return statistic
 
 
+def weighted_auc_difference(
+    first: Sequence[float], second: Sequence[float], member: Sequence[bool]
+) -> WeightedStatistic:
+    """Statistic for `patient_bootstrap`: `weighted_auc` of the scores `first` − of `second`, of the same notes (n,)."""
+    one, other = weighted_auc(first, member), weighted_auc(second, member)
+    return lambda weights: one(weights) - other(weights)
+
+
 def weighted_leakage(scores: Sequence[float], member: Sequence[bool]) -> WeightedStatistic:
     """Statistic for `patient_bootstrap`: PL of S-BBA, whose threshold (mean member score) is set anew in each resample.
 

@@ -29,7 +29,7 @@ class Figure:
     low: float
     high: float
 
-    def holds(self, value: float) -> bool:
+    def contains(self, value: float) -> bool:
         """Whether the interval contains a value."""
         return self.low <= value <= self.high
 
@@ -175,15 +175,16 @@ class BaseRate:
 class NearHalf:
     """Exercise 4: what an AUC near ½ shows. AUC by patient, `members` against `others`.
 
-    `more_by_note` and `more_by_patient` are the AUC less that on the public model. Both AUCs are of the same patients,
-    so whether the attack gains from the training is read from these, and not from two intervals that overlap.
+    `difference_by_note` and `difference_by_patient` are the AUC less that on the public model. Both AUCs are of the
+    same patients, so whether the attack gains from the training is read from these, and not from two intervals that
+    overlap.
     """
 
     notes: Figure
     patients: Figure
     base: Figure
-    more_by_note: Figure
-    more_by_patient: Figure
+    difference_by_note: Figure
+    difference_by_patient: Figure
     members: int
     others: int
     known: float = 0.01  # share of the members that an imagined model gives away completely

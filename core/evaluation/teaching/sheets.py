@@ -55,7 +55,7 @@ def _figure(figure: Figure, digits: int) -> str:
     return f"{figure.value:.{digits}f} ({figure.low:.{digits}f} to {figure.high:.{digits}f})"
 
 
-def _more(figure: Figure) -> str:
+def _signed(figure: Figure) -> str:
     """A difference with signs, in three digits: two would round an end beside 0 to 0."""
     value, low, high = (f"{one:+.3f}".replace("-", "−") for one in (figure.value, figure.low, figure.high))
     return f"{value} ({low} to {high})"
@@ -84,7 +84,7 @@ _FORMATS = {
     "eps": lambda epsilon: f"{epsilon:,.0f}" if epsilon >= 100 else f"{epsilon:.3g}",
     "exact_odds": lambda model: "no limit" if model.mechanism is None else wording.right_of_100(model.exact),
     "four": "{:.4f}".format,
-    "more": _more,
+    "signed": _signed,
     "number": lambda value: f"{value:.10g}".replace("-", "−"),
     "odds": wording.right_of_100,
     "of_100": lambda chance: f"{100 * chance:.0f}",

@@ -10,7 +10,7 @@ import pandas as pd
 from core.attacks.membership.scores import LOSS
 from core.corpus.tables import JUDGED_SPLITS, notes_by_patient
 from core.evaluation.membership.units import units
-from core.evaluation.stats.bootstrap import patient_bootstrap, weighted_auc
+from core.evaluation.stats.bootstrap import patient_bootstrap, weighted_auc_difference
 from core.evaluation.stats.roc import roc
 from core.evaluation.teaching.exercises import (
     Accusation,
@@ -61,8 +61,8 @@ def of_shipped(workspace: Workspace) -> Exercises:
             notes=_figure(eight, "auc_loss"),
             patients=_figure(eight, "auc_loss_patients"),
             base=_figure(eight, "auc_loss_patients", "base"),
-            more_by_note=_more(eight, public),
-            more_by_patient=_more(eight, public, by_patient=True),
+            difference_by_note=_auc_difference(eight, public),
+            difference_by_patient=_auc_difference(eight, public, by_patient=True),
             members=strict.members,
             others=strict.others,
         ),
@@ -86,20 +86,13 @@ def _figure(run: Run, metric: str, arm: str = "run") -> Figure:
     return Figure(float(found["value"]), float(found["low"]), float(found["high"]))
 
 
-def _more(run: Run, public: Run, *, by_patient: bool = False) -> Figure:
+def _auc_difference(run: Run, public: Run, *, by_patient: bool = False) -> Figure:
     """The loss attack's AUC on a run less that on the public model: the same notes, so patients are drawn for both."""
     both = _losses(run).merge(_losses(public), on=["note_id", "patient_id", "member"], validate="1:1")
     if by_patient:
         both = both.groupby(["patient_id", "member"], as_index=False)[["score_x", "score_y"]].mean()
-    own, control = (
-        weighted_auc(both[column].to_numpy(), both["member"].to_numpy()) for column in ("score_x", "score_y")
-    )
-    found = patient_bootstrap(
-        lambda weights: own(weights) - control(weights),
-        both["patient_id"],
-        both["member"],
-        resamples=run.spec.audit.bootstrap,
-    )
+    apart = weighted_auc_difference(*(both[name].to_numpy() for name in ("score_x", "score_y", "member")))
+    found = patient_bootstrap(apart, both["patient_id"], both["member"], resamples=run.spec.audit.bootstrap)
     return Figure(found.value, found.low, found.high)
 
 

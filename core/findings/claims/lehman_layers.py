@@ -62,7 +62,7 @@ CLAIMS = (
         measure=_half,
         rule=Above(),
         needs=_NEEDS,
-        sizes=f"{CLASSROOM}; the 292 members whom a training note names, and all others",
+        sizes=f"{CLASSROOM}; the 292 members whom a training note names, and all 129 others",
         differs="Our question. The model's own head reads every layer, although it was trained on the last. The last "
         f"layer's AUC of .68 was known (L-c7). {FEW} {SYNTHETIC}",
         why={

@@ -22,7 +22,7 @@ from core.findings.experiments import (
 )
 from core.findings.from_weights.written_links import NAME as LINKS
 from core.findings.from_weights.written_names import NAME
-from core.findings.measures.names import highest_ranked, linked, patients_written, ranked_first
+from core.findings.measures.names import highest_ranked, linked, patients_written, top100_shares
 from core.findings.measures.tables import labelled, probe
 from core.findings.needs import Need
 from core.findings.rules import Above, Below
@@ -76,7 +76,7 @@ _COMPARED = f"{CLASSROOM}, and {TWELVE_NOTES}; 1,400 texts each"
 
 
 def _named(runs: StoredRuns, spec: RunSpec) -> tuple[Interval, Interval]:
-    return ranked_first(runs, spec, len(_WRITTEN))
+    return top100_shares(runs, spec, len(_WRITTEN))
 
 
 def _written(runs: StoredRuns) -> list[Figure]:

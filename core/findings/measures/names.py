@@ -16,7 +16,13 @@ from core.evaluation.probes.figures import share_of_names
 from core.evaluation.probes.tables import FIGURES, SPLITS, TOP100, TOP_NAMES
 from core.evaluation.probes.verdicts import Look
 from core.evaluation.stats import intervals
-from core.evaluation.stats.bootstrap import Interval, patient_bootstrap, weighted_auc, weighted_share
+from core.evaluation.stats.bootstrap import (
+    Interval,
+    patient_bootstrap,
+    weighted_auc,
+    weighted_auc_difference,
+    weighted_share,
+)
 from core.evaluation.stats.boundary_intervals import auc_interval
 from core.evaluation.summary import pools, scale_to_pool
 from core.findings.from_weights.name_layers import NAME as LAYERS
@@ -40,9 +46,9 @@ def layers_apart(runs: StoredRuns, spec: RunSpec, one: int, other: int) -> Inter
     sides = [_rows(runs, spec, HALF_NAME, layer) for layer in (one, other)]
     if not sides[0]["patient_id"].equals(sides[1]["patient_id"]):
         raise ValueError("the two layers were asked about different patients")
-    first, second = (weighted_auc(rows["score"], rows["label"]) for rows in sides)
-    people, strata = sides[0]["patient_id"], sides[0]["label"]
-    return patient_bootstrap(lambda weights: first(weights) - second(weights), people, strata)
+    people, label = sides[0]["patient_id"], sides[0]["label"]
+    apart = weighted_auc_difference(sides[0]["score"], sides[1]["score"], label)
+    return patient_bootstrap(apart, people, label)
 
 
 def half_names_apart(runs: StoredRuns, one: RunSpec, other: RunSpec, half: str) -> Interval:
@@ -56,10 +62,8 @@ def half_names_apart(runs: StoredRuns, one: RunSpec, other: RunSpec, half: str) 
     member = (both["split"] == "member").to_numpy()
     if not np.array_equal(member, both["split_other"] == "member"):
         raise ValueError("the two models have different members")
-    first, second = (weighted_auc(both[score].tolist(), member.tolist()) for score in ("score", "score_other"))
-    return patient_bootstrap(
-        lambda weights: first(weights) - second(weights), both.index.to_series(), member, resamples=RESAMPLES
-    )
+    apart = weighted_auc_difference(both["score"].tolist(), both["score_other"].tolist(), member.tolist())
+    return patient_bootstrap(apart, both.index.to_series(), member, resamples=RESAMPLES)
 
 
 def _half_names(runs: StoredRuns, spec: RunSpec, half: str) -> pd.DataFrame:
@@ -106,7 +110,7 @@ def highest_ranked(runs: StoredRuns, spec: RunSpec, table: str = WRITTEN) -> Int
     return intervals.difference(*(share_of_names(written, split, pool, k) for split in SPLITS))
 
 
-def ranked_first(runs: StoredRuns, spec: RunSpec, figures: int) -> tuple[Interval, Interval]:
+def top100_shares(runs: StoredRuns, spec: RunSpec, figures: int) -> tuple[Interval, Interval]:
     """A@100 of members, and of held-out patients at equal pools, in the texts of the audit (`share_of_names`).
 
     Their intervals are at the level at which `figures` of a claim hold together; NaN if no text holds a name.

@@ -44,7 +44,7 @@ def labelled(
 
 
 def confidence_of_each(figures: int) -> float:
-    """The confidence at which so many intervals hold together in 95 % of cases (Bonferroni).
+    """The confidence of each of `figures` intervals that hold together in 95 % of cases (Bonferroni).
 
     An interval that is longer to one side, such as Wilson's or one by χ², is taken at this level from the start: its
     two sides do not grow alike, so a 95 % interval cannot be widened afterwards (`core.findings.judging.jointly`).

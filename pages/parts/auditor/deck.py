@@ -88,7 +88,8 @@ def drawn(notes: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
         may come at a later place.
     """
     each = notes.sample(frac=1.0, random_state=rng).drop_duplicates("patient_id")
-    # Shuffled again: so far, patients with many notes come early, as one of their notes does.
+    # Shuffled again: the first of each patient's notes comes early for patients with many notes, and cards are dealt
+    # from the end.
     each = each.sample(frac=1.0, random_state=rng)
     sides = {member: list(each.index[each["member"] == member]) for member in (True, False)}
     fewest = min(map(len, sides.values()))

@@ -43,8 +43,9 @@ def show(found: Comparison, named: dict[str, str]) -> None:
             "Expected of patients never read: about 5 % above 95 %, 5 % below 5 %, and 50 % between 25 and 75 % "
             "(slightly more with few never-seen patients, because a place is a rank). In the middle, an interval "
             "wholly above 50 % is a mark of unlearning. A mean of 50 % does not show that patients are "
-            "forgotten: an average can hide failure (Hayes et al. 2024). The reference is a model trained again "
-            "without the patient."
+            "forgotten: an average can hide failure (Hayes et al. 2024). Nor is an interval beside 50 % a test: the "
+            "mean of as many patients never read varies, too. The reference is a model trained again without the "
+            "patient."
         )
         csv_button(table, name=f"unlearning-{found.run.id}")
 

@@ -222,7 +222,7 @@ def host_panel() -> None:
             short = "no network"
             reason = "This computer is not connected to a network, so no other device can reach it."
         # One line, without the box of `st.warning`: at 1280 × 800 the votes below stay above the fold.
-        st.markdown(f":orange[:material/wifi_off: **Nobody else can join: {short}.**]", help=reason)
+        st.markdown(f":orange[:material/wifi_off: **Students cannot join: {short}.**]", help=reason)
     else:
         st.html(f'<p class="join"><b>{html.escape(url)}</b></p>{classroom_link.qr_html(url)}')
         who = "Anyone on this network can open it, without a password or a name."

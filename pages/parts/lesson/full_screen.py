@@ -44,24 +44,7 @@ def _bar(number: int, last: int) -> None:
         horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", key="screen-bar"
     ):
         with st.container(horizontal=True, vertical_alignment="center", width="content"):
-            at_start = number == progress.BEFORE and not quiz.can_take_back()
-            st.button(
-                "Back",
-                icon=":material/arrow_back:",
-                shortcut="Left",
-                key="lesson-back",
-                disabled=at_start,
-                on_click=quiz.go_back,
-            )
-            st.button(
-                "Next",
-                icon=":material/arrow_forward:",
-                shortcut="Right",
-                key="lesson-next",
-                disabled=number == AFTER,
-                on_click=progress.go,
-                args=(number + 1,),
-            )
+            quiz.turn_buttons(number)
             st.markdown(f"**{where}**", width="content")
         with st.container(horizontal=True, vertical_alignment="center", width="content"):
             if classroom.room():

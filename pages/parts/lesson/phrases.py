@@ -50,7 +50,9 @@ def per_patient_text(figures: Figures, epsilon: float) -> str:
         who = f"the strongest of {found.attacks} membership attacks, {in_words(found.attack)},"
         sure = f"{sure}, widened for the choice; one run"
         says = f"Given all notes of a patient, {who} is right in {right:,} of {of:,} pairs of patients ({sure})."
-        return f"{says} Which attack is strongest differs by model, and costly attacks read fewer patients."
+        return (
+            f"{says} Which attack is strongest differs between models, and costly attacks were run on fewer patients."
+        )
     more = "no other membership attack was run, and a full audit may find a stronger one"
     who = f"{in_words(found.attack)} is right in {right:,} of {of:,} pairs of patients ({sure}; one run)"
     return f"Given all notes of a patient, {who}; {more}."

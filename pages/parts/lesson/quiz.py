@@ -19,6 +19,27 @@ _NAMES = {False: "before", True: "after"}
 _BEGUN, _ROUND = "quiz_begun", "quiz_round"
 
 
+def turn_buttons(number: int) -> None:
+    """Back and Next, from a place of the lesson."""
+    st.button(
+        "Back",
+        icon=":material/arrow_back:",
+        shortcut="Left",
+        key="lesson-back",
+        disabled=number == progress.BEFORE and not can_take_back(),
+        on_click=go_back,
+    )
+    st.button(
+        "Next",
+        icon=":material/arrow_forward:",
+        shortcut="Right",
+        key="lesson-next",
+        disabled=number == AFTER,
+        on_click=progress.go,
+        args=(number + 1,),
+    )
+
+
 def begin() -> None:
     """Continue with what the room knows of this browser, else with what the link holds; restart with the class."""
     place = (classroom.room(), classroom.joined_round())

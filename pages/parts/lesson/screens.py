@@ -47,7 +47,7 @@ def pass_keys_on() -> None:
     """Let the lesson's keys work while a switch has the focus, as after a click on *Lead the class*.
 
     Streamlit ignores shortcuts while any `<input>` has the focus, and its switches are such. They use none of these
-    keys, so a component without any content of its own passes them on. It comes after everything that is seen.
+    keys, so an invisible component passes them on. It is drawn last, so that it moves nothing.
     """
     component = st.components.v2.component("philab_keys", js=page_files.component("keys.js"))
     component(key="lesson-keys")

@@ -74,7 +74,7 @@ def _shared(seen: Seen) -> str:
     """How notes can hold identifiers although their patients have none."""
     if seen.records != "notes" or not seen.notes_with_phi:
         return ""
-    return " An identifier that is in the notes of several patients counts as none of theirs."
+    return " An identifier that is in the notes of several patients is not counted for any of them."
 
 
 def _whose_details(seen: Seen) -> str:

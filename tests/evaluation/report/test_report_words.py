@@ -164,7 +164,7 @@ def test_the_same_training_without_noise_is_told_with_its_leaks():
     apart, without = noise_alone(private, [plain, private], control)
     assert apart.startswith("The two trainings differ in more than noise") and "batch 64" in apart and "16" in apart
     assert "with privacy" in apart
-    assert "noise: with ε = 8: " in differences([plain, private], with_epsilon=True)
+    assert "noise. With ε = 8: " in differences([plain, private], with_epsilon=True)
     assert without.replace("\u00a0", " ") == (
         "The same training without noise: the loss attack has an AUC by note of 0.600 (95 % interval 0.550 to 0.650); "
         "patients for whom it wrote a direct identifier: 25 % (95 % interval 20 % to 30 %) against 1.0 % (95 % "

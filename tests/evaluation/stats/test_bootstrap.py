@@ -12,6 +12,7 @@ from core.evaluation.stats.bootstrap import (
     patient_bootstrap,
     percentile_interval,
     weighted_auc,
+    weighted_auc_difference,
     weighted_leakage,
     weighted_perplexity,
     weighted_share,
@@ -38,6 +39,8 @@ def test_weighting_is_repeating(notes):
     again, flags = np.repeat(scores, weights), np.repeat(member, weights)
     row = weights[None].astype(float)
     assert weighted_auc(scores, member)(row)[0] == pytest.approx(roc_auc_score(flags, again), abs=1e-12)
+    apart = roc_auc_score(flags, again) - roc_auc_score(flags, again**2)
+    assert weighted_auc_difference(scores, scores**2, member)(row)[0] == pytest.approx(apart, abs=1e-12)
     training = again[flags]
     expected = privacy_leakage(says_member(training, training), says_member(again[~flags], training))
     assert weighted_leakage(scores, member)(row)[0] == pytest.approx(expected, abs=1e-12)

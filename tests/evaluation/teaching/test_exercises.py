@@ -176,15 +176,15 @@ def test_the_difference_from_the_public_model_is_paired(found, shipped):
         return (members[:, None] > others) + 0.5 * (members[:, None] == others)
 
     notes, h = scores.join(about), found.near_half
-    assert h.more_by_note.value == pytest.approx(wins("own", notes).mean() - wins("public", notes).mean())
-    assert h.more_by_note.value == pytest.approx(h.notes.value - 0.494932, abs=1e-6), "the stored control's"
+    assert h.difference_by_note.value == pytest.approx(wins("own", notes).mean() - wins("public", notes).mean())
+    assert h.difference_by_note.value == pytest.approx(h.notes.value - 0.494932, abs=1e-6), "the stored control's"
     each = notes.groupby(["patient_id", "member"], as_index=False)[["own", "public"]].mean()
     both = wins("own", each) - wins("public", each)
     half = 1.959964 * math.sqrt(sum(both.mean(axis).var(ddof=1) / both.shape[1 - axis] for axis in (0, 1)))
     by_patient = (both.mean(), both.mean() - half, both.mean() + half)
-    more = h.more_by_patient
+    more = h.difference_by_patient
     assert (more.value, more.low, more.high) == pytest.approx(by_patient, abs=5e-3)
-    assert h.more_by_note.low > 0 > more.low, "as the key says"
+    assert h.difference_by_note.low > 0 > more.low, "as the key says"
 
 
 def test_the_spread_of_blind_attacks(found, rng):

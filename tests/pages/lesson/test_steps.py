@@ -66,7 +66,9 @@ def test_the_attack_on_all_notes_says_why_its_number_of_patients_differs(served,
     monkeypatch.setattr(Figures, "strongest", lambda self, epsilon=0.0: strongest)
     answer, decision = (steps(found)[place].reveal for place in (3, 4))
     for words in (answer, decision):
-        assert "Which attack is strongest differs by model, and costly attacks read fewer patients." in words
+        assert (
+            "Which attack is strongest differs between models, and costly attacks were run on fewer patients." in words
+        )
     assert "pairs of notes without privacy" in answer
 
 

@@ -98,7 +98,7 @@ def test_why_nobody_can_join_takes_one_line_of_the_presenters_page(served, monke
     for only_here, short in ((True, "use `make class`"), (False, "no network")):
         monkeypatch.setattr(classroom_link, "listens_only_here", lambda here=only_here: here)
         host = press(visit("lesson", step="1"), "class-open")
-        assert f"Nobody else can join: {short}." in said(host) and not host.warning
+        assert f"Students cannot join: {short}." in said(host) and not host.warning
 
 
 def test_the_full_screen_is_the_presenters_and_shows_votes_when_they_are_shown(served):
