@@ -151,8 +151,8 @@ slots = columns(pair)
 st.html(phi_text.legend_html())
 if told := hospitals.differ(pair):
     st.caption(told)
-elif told := comparison.differences(pair, with_epsilon=True):
-    st.caption(f"{told} {comparison.LOOK}")
+elif unlike := comparison.differences(pair, with_epsilon=True):
+    st.caption(f"{unlike} {comparison.LOOK}")
 if len(prompt_session.tries()) > 1:
     earlier()
 why.open_asked(prompt_session.samples(), pair)

@@ -56,12 +56,12 @@ def show(found: Comparison, named: dict[str, str]) -> None:
 
 def _without_answer(silent: Sequence[str], named: dict[str, str]) -> str:
     """Which models were judged and cannot be asked, and how to make them here."""
-    told = [f"No answer from: {', '.join(named[arm] for arm in silent)}. Their weights are not stored here."]
+    sentences = [f"No answer from: {', '.join(named[arm] for arm in silent)}. Their weights are not stored here."]
     if set(silent) & set(APPROXIMATE):
-        told.append("**Forget now** makes the unlearned models.")
+        sentences.append("**Forget now** makes the unlearned models.")
     if RETRAINED in silent:
-        told.append("**Train again** makes the retrained one.")
-    return " ".join(told)
+        sentences.append("**Train again** makes the retrained one.")
+    return " ".join(sentences)
 
 
 def _suggested(found: Comparison) -> str:

@@ -95,11 +95,11 @@ def duration_sentence(spec: RunSpec) -> str:
 
     stages = expected_stages(spec, resources.every_workspace())
     whole_time, training = duration_text(whole(stages)), duration_text(of_training(stages))
-    told = f"Takes about {whole_time} on this machine: about {training} of training, then the audit."
+    said = f"Takes about {whole_time} on this machine: about {training} of training, then the audit."
     if whole_time == training:  # rounded: the audit is not what is left
-        told = f"Takes about {whole_time} on this machine, nearly all of it for training."
+        said = f"Takes about {whole_time} on this machine, nearly all of it for training."
     waits = spec.secret_noise or spec.corpus.imported is not None  # `core.jobs.trained` says why
-    return told if waits else f"{told} The model can be tried as soon as training is over."
+    return said if waits else f"{said} The model can be tried as soon as training is over."
 
 
 def show_preview(spec: RunSpec, coming: Preview, *, most_notes: int) -> None:
