@@ -43,12 +43,18 @@ def standings(notes: pd.DataFrame) -> pd.DataFrame:
     for arm, of_arm in notes.groupby("arm", sort=False):
         own = float(patient_gains(of_arm[of_arm["forgotten"]]).iloc[0])
         others = patient_gains(of_arm[~of_arm["forgotten"]]).to_numpy()
-        share = float(((others < own).sum() + 0.5 * (others == own).sum()) / len(others))
+        share = float(below(own, others).mean())
         low, high = wilson(share, len(others))
         spread = float(others.std(ddof=1)) if len(others) > 1 else math.nan
         at_least = int((others >= own).sum())
         rows.append((arm, own, share, low, high, len(others), at_least, float(others.mean()), spread))
     return pd.DataFrame(rows, columns=STANDING_COLUMNS)
+
+
+def below(own: float, others: np.ndarray) -> np.ndarray:
+    """1 where a never-seen patient's gain is smaller than `own`, ½ where equal, else 0. Its mean is the place."""
+    found: np.ndarray = (others < own) + 0.5 * (others == own)
+    return found
 
 
 def costs(notes: pd.DataFrame, *, resamples: int = 1_000) -> pd.DataFrame:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy import special, stats
 
-from core.evaluation.forgetting import costs, patient_gains, standings
+from core.evaluation.forgetting import below, costs, patient_gains, standings
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.boundary_intervals import auc_interval
 from core.evaluation.stats.intervals import proportion_interval, wilson
@@ -103,9 +103,7 @@ def mean_place(standing: pd.DataFrame) -> Interval:
 def _wins(rows: pd.DataFrame) -> np.ndarray:
     """Of one drawn patient: 1 where their gain is larger than a never-seen patient's, ½ where equal, (never seen,)."""
     own = float(patient_gains(rows[rows["forgotten"]]).iloc[0])
-    others = patient_gains(rows[~rows["forgotten"]]).to_numpy()  # in order of their ids, so the same for every patient
-    found: np.ndarray = (others < own) + 0.5 * (others == own)
-    return found
+    return below(own, patient_gains(rows[~rows["forgotten"]]).to_numpy())  # in order of ids: the same for each patient
 
 
 def _share(count: int, of: int) -> tuple[float, float, float]:
