@@ -70,3 +70,30 @@ def test_axe_finds_nothing_on_any_view_of_the_lesson(tab, server):
             settled(tab)
             found += [(view, scheme, *one) for one in violations(tab)]
     assert found == []
+
+
+def without_a_ring(page: Page, presses: int) -> list[str]:
+    """What `presses` of Tab reach that has no outline, nor has what it is in; but the page, which only scrolls."""
+    found = []
+    for _ in range(presses):
+        page.keyboard.press("Tab")
+        seen = page.evaluate(
+            """() => {
+                const focused = document.activeElement;
+                for (let part = focused; part; part = part.parentElement)
+                    if (getComputedStyle(part).outlineStyle === 'solid') return null;
+                return focused.matches("body, main") ? null : focused.outerHTML.slice(0, 160);
+            }"""
+        )
+        if seen:
+            found.append(seen)
+    return found
+
+
+def test_what_the_keyboard_reaches_has_a_ring(tab, server):
+    for view in ("membership", "tradeoff?look=measured", "cohort?cohort=tiny"):
+        tab.goto(f"{server}/{view}")
+        expect(tab.get_by_role("heading", level=1)).to_be_visible(timeout=WAIT)
+        settled(tab)
+        styled(tab)
+        assert without_a_ring(tab, 30) == [], view
