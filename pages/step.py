@@ -24,10 +24,17 @@ shell.page(
 )
 
 
+def _forget(keys: list[str]) -> None:
+    """Set knobs back to what the run was trained with, which is their default."""
+    for key in keys:
+        st.session_state.pop(key, None)
+
+
 def knobs(step: StepGradients, run: Run) -> tuple[float, float, np.ndarray, int, bool, int]:
     """C, σ, the units in the sum (n,), the unit in question, whether it is in the sum, and the seed of the noise."""
     privacy = run.spec.privacy
     unit = privacy.unit
+    keys = {knob: f"step-{knob}-{run.id}" for knob in ("norm", "sigma", "size", "one")}
     own_norm = run.spec.training.clip_norm or privacy.max_grad_norm
     own_sigma = run.privacy.noise_multiplier if run.privacy is not None else 0.0
     top = float(np.ceil(step.norms.max() * 10) / 10)
@@ -37,7 +44,7 @@ def knobs(step: StepGradients, run: Run) -> tuple[float, float, np.ndarray, int,
         top,
         min(own_norm, top),
         step=0.05,
-        key=f"step-norm-{run.id}",
+        key=keys["norm"],
         help=f"The longest that a {unit}'s gradient may be. This run: {own_norm:g}.",
     )
     sigma = st.slider(
@@ -46,22 +53,23 @@ def knobs(step: StepGradients, run: Run) -> tuple[float, float, np.ndarray, int,
         5.0,
         float(round(own_sigma, 2)),
         step=0.01,
-        key=f"step-sigma-{run.id}",
+        key=keys["sigma"],
         help=f"The noise has standard deviation σC in every direction. This run: {own_sigma:.3g}.",
     )
     size = len(step)
     if size > 2:
-        size = st.slider(f"{unit.capitalize()}s in the step", 2, size, size, key=f"step-size-{run.id}")
+        size = st.slider(f"{unit.capitalize()}s in the step", 2, size, size, key=keys["size"])
     one = st.selectbox(
         f"One {unit}",
         range(size),
         format_func=lambda row: f"patient {step.patients[row]}, length {step.norms[row]:.2f}",
-        key=f"step-one-{run.id}",
+        key=keys["one"],
     )
     inside = st.toggle(f"This {unit} is in the sum", value=True, key="step-inside")
     seed = st.session_state.setdefault("step-draws", 0)
     if st.button("Draw other noise", icon=":material/casino:"):
         seed = st.session_state["step-draws"] = seed + 1
+    st.button("As trained", icon=":material/undo:", on_click=_forget, args=([*keys.values(), "step-inside"],))
     chosen = np.arange(len(step)) < size
     chosen[one] = inside
     return norm, sigma, chosen, one, inside, seed

@@ -10,7 +10,7 @@ import streamlit as st
 
 from core.common.files import create
 from core.corpus.importing.files import BadNotes, listed
-from core.corpus.importing.mimic import is_mimic
+from core.corpus.importing.mimic import TABLES, is_mimic
 from core.runs.store import full_disk_as_sentence
 from core.runs.uploads.scratch import Scratch
 from pages.parts.session import owner, resources
@@ -77,12 +77,15 @@ def on_disk(box: str, files: Sequence[UploadedFile]) -> Path:
     if len(files) == 1 and not is_mimic(folder):
         return folder / Path(files[0].name).name
     if not is_mimic(folder):
-        raise BadNotes(
-            f"The box has {len(files)} files ({listed([file.name for file in files])}), since an earlier file stays in "
-            "it until you remove it with ×. Choose one file of notes, or NOTEEVENTS, PATIENTS, ADMISSIONS and "
-            "DIAGNOSES_ICD of MIMIC-III together; NOTEEVENTS is missing."
-        )
+        raise BadNotes(_too_many([file.name for file in files]))
     return folder
+
+
+def _too_many(names: list[str]) -> str:
+    kept = f"The box has {len(names)} files ({listed(names)}), since an earlier file stays in it until you remove it "
+    if any(name.upper().startswith(TABLES) for name in names):
+        return f"{kept}with ×. The tables of MIMIC-III are {listed(list(TABLES))}; NOTEEVENTS is missing."
+    return f"{kept}with ×. Notes come in one file: remove all but that one."
 
 
 def _written(files: Sequence[UploadedFile]) -> Scratch:

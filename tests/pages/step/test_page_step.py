@@ -53,6 +53,10 @@ def test_the_page_shows_what_the_command_computes(data, stored, smoke_specs):
     assert "This note moves the sum by **0.05**, and no note by more than C = 0.05." in said(app)
     control(app, "step-sigma").set_value(0.0).run()
     assert not app.exception and "**100 of 100** guesses are right" in said(app)
+    next(button for button in app.button if button.label == "As trained").click().run()
+    total = stored.clipped(1.0, np.ones(len(stored), dtype=bool))
+    assert f"**{total.clipped} of {len(stored)}** gradients are cut" in said(app)
+    assert app.toggle(key="step-inside").value and control(app, "step-sigma").value > 0
 
 
 def test_without_a_private_run_it_says_so(monkeypatch, tmp_path):
