@@ -56,7 +56,7 @@ def actions(run: Run, patient: str, named: dict[str, str], open_arms: list[str])
     """Unlearn here and now, or train again in the queue."""
     going = live.work(run, patient)
     if going is not None and going.active:
-        live.progress(run, patient, named)
+        live.progress(run, patient, named, open_arms)
     elif open_arms:
         which = ", ".join(named[arm] for arm in open_arms)
         label = "Forget now" if set(open_arms) - {"retrained", "private"} else "Attack it too"

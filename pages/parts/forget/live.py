@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
 from core.runs.run import Run
 from pages.parts.access import gate, viewer
+from pages.parts.common.durations import time_left
 from pages.parts.common.phi_text import literal
 from pages.parts.jobs import monitor
 from pages.parts.session import instructor, resources
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from core.runs.store import Workspace
 
 POLL_SECONDS = 0.5
+ETA_FROM = 0.05  # share of one model's part from which its remaining time is estimated
 MOST_WAITING = 6  # of all users together
 RETRAINING = "The same settings and seed without this patient's notes. It takes minutes, in the training queue."
 _REFUSED = "forget_refused"
@@ -32,6 +35,8 @@ class Work:
         self.error, self.user = "", user
         self.active = False
         self.arm, self.doing, self.share = "", "", 0.0
+        self.seconds_left: float | None = None  # of `doing`
+        self._part_began = 0.0, 0.0  # on the monotonic clock, and the share that was first reported
         self._run, self._patient, self._workspace = run, patient, workspace
         self._cancelled = False
         self._lock = threading.Lock()
@@ -68,7 +73,13 @@ class Work:
         return self._cancelled
 
     def _report(self, arm: str, doing: str, done: int, total: int) -> None:
-        self.arm, self.doing, self.share = arm, doing, done / max(1, total)
+        share = min(1.0, done / max(1, total))
+        if (arm, doing) != (self.arm, self.doing):
+            self._part_began = time.monotonic(), share
+        began, first = self._part_began
+        made = share - first
+        self.seconds_left = (time.monotonic() - began) * (1 - share) / made if made > ETA_FROM else None
+        self.arm, self.doing, self.share = arm, doing, share
 
 
 def work(run: Run, patient: str) -> Work | None:
@@ -131,21 +142,36 @@ def _one_at_a_time() -> threading.Lock:
     return threading.Lock()
 
 
-def progress(run: Run, patient: str, named: dict[str, str]) -> None:
-    """A bar that follows the work, with a button that cancels it; the page is drawn again after each model."""
+def progress(run: Run, patient: str, named: dict[str, str], open_arms: list[str]) -> None:
+    """A bar that follows the work, with a button that cancels it; the page is drawn again after each model.
+
+    `open_arms`: the models that are not measured yet, in the order of the work.
+    """
     going = work(run, patient)
     if going is None:
         return
-    gate.fragment(_progress, run_every=POLL_SECONDS)(going, going.arm, named)
+    later = sum(arm != going.arm for arm in open_arms)
+    gate.fragment(_progress, run_every=POLL_SECONDS)(going, going.arm, named, later)
 
 
-def _progress(going: Work, drawn: str, named: dict[str, str]) -> None:
+def _progress(going: Work, drawn: str, named: dict[str, str], later: int) -> None:
     if not going.active or going.arm != drawn:
         st.rerun()
-    told = f"{named.get(going.arm, 'waiting')}: {going.doing}" if going.arm else "Waiting for its turn …"
-    st.progress(min(1.0, going.share), f"{told[:1].upper()}{told[1:]}")
+    st.progress(going.share, _doing(going, named, later))
     if _may_cancel(going):
         st.button("Cancel", icon=":material/stop:", key="forget-cancel", on_click=_cancel, args=(going,))
+
+
+def _doing(going: Work, named: dict[str, str], later: int) -> str:
+    """The model at work, what is done with it, the time that takes, and how many models come `later`."""
+    if not going.arm:
+        return "Waiting for its turn …"
+    name = named[going.arm]
+    left = time_left(going.seconds_left)
+    if going.doing == "unlearning":  # it ends as soon as the patient is like others
+        left = left.replace("· ", "· at most ")
+    after = f"; then {later} more model{'s' * (later > 1)}" if later else ""
+    return f"{name[:1].upper()}{name[1:]}: {going.doing}{left}{after}"
 
 
 def retraining(run: Run, patient: str) -> None:

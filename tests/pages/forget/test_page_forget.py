@@ -205,6 +205,29 @@ def test_a_fault_in_the_live_work_is_said_and_logged(forgotten, monkeypatch, cap
     assert "in fault" in caplog.text
 
 
+def test_the_live_work_says_how_long_its_part_takes(forgotten, monkeypatch):
+    """By hand: the first report is at 20 of 100; 40 more took 8 seconds, so the 40 left take 8."""
+    root, run_id, patient = forgotten
+    workspace = Workspace(root, shared=())
+    work = live.Work(workspace.run(run_id), patient, workspace, User("somebody"))
+    assert live._doing(work, NAMED, 3) == "Waiting for its turn …"
+    clock = SimpleNamespace(monotonic=lambda: now)
+    monkeypatch.setattr(live, "time", clock)
+    now = 100.0
+    work._report("ascent", "reading notes", 20, 100)
+    assert live._doing(work, NAMED, 1) == "Gradient ascent: reading notes; then 1 more model"
+    now = 108.0
+    work._report("ascent", "reading notes", 60, 100)
+    assert live._doing(work, NAMED, 2) == "Gradient ascent: reading notes · 8 s left; then 2 more models"
+    now = 200.0
+    work._report("ascent", "unlearning", 0, 10)
+    now = 206.0
+    work._report("ascent", "unlearning", 5, 10)
+    assert live._doing(work, NAMED, 0) == "Gradient ascent: unlearning · at most 6 s left"
+    work._report("ascent", "writing texts", 0, 7)
+    assert live._doing(work, NAMED, 0) == "Gradient ascent: writing texts"
+
+
 def test_the_live_work_can_be_cancelled_and_says_so(forgotten, smoke_specs, caplog):
     root, run_id, patient = forgotten
     workspace = Workspace(root, shared=())
