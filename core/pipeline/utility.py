@@ -30,7 +30,7 @@ LEARNED_SENTENCES, JUDGED_SENTENCES = 400, 1_000
 
 @dataclass(frozen=True)
 class Scored:
-    """Entities found in labelled sentences. Intervals are over sentences."""
+    """Entities found in labelled sentences. Intervals are over abstracts (`core.tasks.iob.abstract_of`)."""
 
     f1: Interval
     precision: float
@@ -84,10 +84,14 @@ def entity_score(
     Raises:
         FileNotFoundError, ValueError: a file is missing or cannot be read; the text is a sentence.
     """
+    from core.tasks.iob import abstract_of
+
     known, asked = labelled_sentences(folder, learned=learned, judged=judged, seed=seed)
     counts = sentence_counts(lm, known, asked, seed=seed)
     trials, predicted, correct = (counts[name].to_numpy() for name in ("trials", "predicted", "correct"))
-    f1 = patient_bootstrap(weighted_share(2 * correct, trials + predicted), counts["patient_id"], seed=seed)
+    f1 = patient_bootstrap(
+        weighted_share(2 * correct, trials + predicted), abstract_of(counts["patient_id"]), seed=seed
+    )
     precision = float(correct.sum() / predicted.sum()) if predicted.sum() else float("nan")
     recall = float(correct.sum() / trials.sum()) if trials.sum() else float("nan")
     return Scored(f1, precision, recall, len(known), len(asked), int(trials.sum()))

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
+
 from core.tasks.entities import Tagged
 from core.tasks.tagging import OUTSIDE
 
 LEARN_FILE, JUDGE_FILE = "train.tsv", "test.tsv"
+SENTENCES_OF_AN_ABSTRACT = 10  # the test files have 9.6 (BC5CDR, 4,797 in 500) and 9.4 (NCBI disease, 940 in 100)
 
 
 def read_iob(path: Path) -> list[Tagged]:
@@ -39,6 +42,17 @@ def read_iob(path: Path) -> list[Tagged]:
 def types_of(sentences: list[Tagged]) -> tuple[str, ...]:
     """The types of entity that occur, in alphabetical order."""
     return tuple(sorted({tag[2:] for one in sentences for tag in one.tags if tag != OUTSIDE}))
+
+
+def abstract_of(sentences: pd.Series) -> pd.Series:
+    """The abstract of each sentence, for intervals: sentences of one name the same things, so they are not independent.
+
+    The files do not say where an abstract begins, so each ten sentences that follow each other are taken for one.
+
+    Args:
+        sentences: (n,) numbers of sentences in their file, as `read_iob` names them.
+    """
+    return sentences.astype(int) // SENTENCES_OF_AN_ABSTRACT
 
 
 def _sentence(tokens: list[tuple[str, str]], unit: str) -> Tagged:

@@ -29,6 +29,7 @@ from core.findings.from_weights.abstract_entities import NAME as ABSTRACT_ENTITI
 from core.findings.stored_runs import Missing, StoredRuns
 from core.spec import RunSpec
 from core.tasks.inference import TASK as INFERENCE
+from core.tasks.iob import abstract_of
 
 # A verdict must not depend on the seed of the draws. With 1,000 resamples an end's standard error is about 2 % of the
 # interval's width, which is more than the distance of some ends from their line; with 100,000 it is .2 %.
@@ -132,7 +133,7 @@ def accuracy_difference(runs: StoredRuns, one: RunSpec, other: RunSpec) -> Inter
 def abstracts_difference(
     runs: StoredRuns, one: tuple[RunSpec, str], other: tuple[RunSpec, str], corpus: str
 ) -> Interval:
-    """F1 of entities in real abstracts with `one` − with `other`, sentences resampled for both.
+    """F1 of entities in real abstracts with `one` − with `other`, abstracts (`core.tasks.iob`) resampled for both.
 
     Args:
         runs: Where the tables are.
@@ -151,7 +152,7 @@ def abstracts_difference(
         weighted_share(2 * both[f"correct{end}"], both[f"trials{end}"] + both[f"predicted{end}"])
         for end in ("", "_other")
     ]
-    return _paired(lambda weights: statistics[0](weights) - statistics[1](weights), both.index.to_series())
+    return _paired(lambda weights: statistics[0](weights) - statistics[1](weights), abstract_of(both.index.to_series()))
 
 
 def _counted(runs: StoredRuns, spec: RunSpec, model: str, corpus: str) -> pd.DataFrame:

@@ -106,7 +106,7 @@ class Counted:
         )
 
 
-def test_a_difference_of_f1_resamples_the_sentences_of_both_models_together() -> None:
+def test_a_difference_of_f1_resamples_the_abstracts_of_both_models_together() -> None:
     runs, spec = Counted(target=[2, 1] * 50, base=[1, 0] * 50), plain("distilbert")
     found = abstracts_difference(runs, (spec, "target"), (spec, "base"), "a")
     # Each sentence has one entity more right, of two that are there and two that are said: .75 − .25, always.
@@ -115,3 +115,15 @@ def test_a_difference_of_f1_resamples_the_sentences_of_both_models_together() ->
     assert turned.value == pytest.approx(-0.5)
     with pytest.raises(Missing, match="did not read the same sentences"):
         abstracts_difference(Counted(target=[1], base=[1, 2]), (spec, "target"), (spec, "base"), "a")
+
+
+def test_ten_sentences_that_follow_each_other_are_resampled_as_one() -> None:
+    """The same forty differences, each 1 or 0 entities of 2: four alike blocks against four that differ wholly."""
+    spec, base = plain("distilbert"), [0] * 40
+    mixed, blocks = ([1, 0] * 20, ([1] * 10 + [0] * 10) * 2)
+    widths = []
+    for correct in (mixed, blocks):
+        found = abstracts_difference(Counted(target=correct, base=base), (spec, "target"), (spec, "base"), "a")
+        assert found.value == pytest.approx(0.25)
+        widths.append(found.high - found.low)
+    assert widths[0] == pytest.approx(0, abs=1e-12) and widths[1] > 0.2

@@ -22,6 +22,8 @@ _ABSTRACTS = (
 )
 _HERE = "A DistilBERT trained on 3,000 short notes instead of BERT with a million steps of 128,000 samples."
 
+_UNIT = "The corpora do not say where an abstract begins; the intervals take each ten sentences for one abstract."
+
 
 def _trained(epsilon: float | None) -> RunSpec:
     return spec_of("3k", "distilbert", epsilon, 0)
@@ -57,11 +59,11 @@ CLAIMS = (
         measure=_cost,
         needs=tuple(Need(_trained(epsilon), measured=(NAME,)) for epsilon in (None, *F1_EPSILONS)),
         sizes=_ABSTRACTS,
-        differs=f"{_HERE} The margin of {100 * LITTLE:g} points is ours. The interval resamples sentences as if each "
-        f"were from another abstract. {FEW}",
+        differs=f"{_HERE} The margin of {100 * LITTLE:g} points is ours. {_UNIT} {FEW}",
         why={
-            "holds": "On BC5CDR the F1 is about 2 points lower, on NCBI disease not lower at all. It holds narrowly: "
-            "the interval that reaches furthest ends 0.1 points below the margin."
+            "cannot tell": "On BC5CDR the F1 is about 2 points lower, on NCBI disease not lower at all. But the "
+            "interval that reaches furthest ends just beyond the margin. With sentences taken for independent it "
+            "ended 0.1 points below it."
         },
     ),
     asked_again(
@@ -72,8 +74,7 @@ CLAIMS = (
         measure=_gain,
         needs=tuple(Need(_trained(epsilon), measured=(NAME,)) for epsilon in F1_EPSILONS),
         sizes=_ABSTRACTS,
-        differs=f"{_HERE} The public model here has read public medical text already. The interval resamples sentences "
-        f"as if each were from another abstract. {FEW}",
+        differs=f"{_HERE} The public model here has read public medical text already. {_UNIT} {FEW}",
         why={
             "cannot tell": "Training with DP on 3,000 notes changes the F1 by at most 2.4 points, and every interval "
             "includes 0."
