@@ -70,6 +70,7 @@ with picture:
 with knobs:
     st.header("Settings", anchor="settings")
     button = st.empty()  # above the fold: the settings below it start at the recipe's
+    refused = st.container()  # why, where the button was pressed
     corpus = cohort()
     chosen = (
         choose_run(corpus.spec, notes=len(corpus.training_notes()), capped=len(corpus.training_notes(NOTE_CAP)))
@@ -83,7 +84,11 @@ with knobs:
         asked = spec is not None and monitor.train_button(spec)
 with coming:
     st.header("Before the next training" if live_first else "Before training")
-    if corpus is not None and spec is not None and before_training(corpus, spec) and asked and monitor.submit(spec):
+    ready = corpus is not None and spec is not None and before_training(corpus, spec)
+if ready and asked:
+    with refused:
+        submitted = monitor.submit(spec)
+    if submitted:
         with button:  # without a rerun the message appears sooner
             monitor.in_progress()
 with live:

@@ -17,9 +17,8 @@ import torch
 from core.attacks.probes.vectors import batches, padded, with_specials
 from core.models.build import LanguageModel
 from core.tasks.heads import Report, fit, reported_from
-from core.tasks.tagging import entities, tag_set, tags_of, word_spans
+from core.tasks.tagging import TYPES, entities, tag_set, tags_of, word_spans
 
-TYPES = ("problem", "test", "treatment")
 TASK = "entities"
 COUNTS = ("task", "kind", "patient_id", "trials", "predicted", "correct")
 

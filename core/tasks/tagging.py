@@ -13,6 +13,7 @@ Entity = tuple[int, int, str]  # first word, one past the last word, type
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 OUTSIDE = "O"
+TYPES = ("problem", "test", "treatment")
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:

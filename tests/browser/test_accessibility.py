@@ -72,6 +72,16 @@ def test_axe_finds_nothing_on_any_view_of_the_lesson(tab, server):
     assert found == []
 
 
+def test_popovers_have_the_colours_of_the_theme(tab, server):
+    """Streamlit draws them beside the app, where `light-dark()` knows only the colour scheme of the document."""
+    for scheme, colour in (("dark", "rgb(124, 196, 240)"), ("light", "rgb(0, 100, 156)")):
+        tab.emulate_media(color_scheme=scheme)
+        tab.goto(f"{server}/train")
+        tab.get_by_role("button", name="Choose the cohort").click(timeout=WAIT)
+        chosen = tab.get_by_test_id("stPopoverBody").locator("[aria-checked=true] p").first
+        expect(chosen).to_have_css("color", colour, timeout=WAIT)
+
+
 def without_a_ring(page: Page, presses: int) -> list[str]:
     """What `presses` of Tab reach that has no outline, nor has what it is in; but the page, which only scrolls."""
     found = []

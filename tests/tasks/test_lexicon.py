@@ -7,9 +7,9 @@ import pytest
 from core.corpus.synthetic.hospital import build
 from core.corpus.tables import Corpus
 from core.spec import CorpusSpec
-from core.tasks.entities import TYPES, tagged_notes
+from core.tasks.entities import tagged_notes
 from core.tasks.lexicon import labelled, term_spans
-from core.tasks.tagging import entities, tags_of
+from core.tasks.tagging import TYPES, entities, tags_of
 
 SPEC = CorpusSpec(patients=60, population=20, notes_per_patient=4.0, note_length="brief", canaries=0, canary_patients=0)
 

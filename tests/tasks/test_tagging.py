@@ -10,8 +10,8 @@ from seqeval.scheme import IOB2
 
 from core.corpus.synthetic.hospital import build
 from core.spec import CORPUS_PRESETS
-from core.tasks.entities import TYPES, count_entities, tagged_notes
-from core.tasks.tagging import entities, tag_set, tags_of, word_spans
+from core.tasks.entities import count_entities, tagged_notes
+from core.tasks.tagging import TYPES, entities, tag_set, tags_of, word_spans
 
 
 def test_tags_of_a_sentence_and_the_entities_that_they_say():

@@ -60,8 +60,8 @@ def reference_notes(target: Target, role: str) -> pd.DataFrame:
     if notes.empty:
         raise NotPossible(
             "Reference models are trained on patients who are not members, and this cohort's population is too small: "
-            "choose a cohort with more `population` patients, or import the notes with a share of patients set aside "
-            "(`--population`)."
+            "choose a cohort with more population patients. Where you bring your own notes, import them again with a "
+            "share of the patients set aside as population patients."
         )
     return notes
 

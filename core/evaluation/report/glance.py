@@ -234,9 +234,11 @@ def _model(subject: Subject, cohort: Mapping[str, Any]) -> str:
     if subject.run.spec.is_base:
         return f"{what}: public, the control of the others."
     members = cohort["patients"].get("member", 0)
+    planted = cohort["canaries_planted"]
+    canaries = f" and the planted ones of {planted:,} canaries" if planted else ""
     return (
-        f"{what}, trained on {cohort['training_notes']:,} notes: those of {members:,} patients and the planted ones of "
-        f"{cohort['canaries_planted']:,} canaries. The cohort is {cohort['kind']}."
+        f"{what}, trained on {cohort['training_notes']:,} notes: those of {members:,} patients{canaries}. The cohort "
+        f"is {cohort['kind']}."
     )
 
 

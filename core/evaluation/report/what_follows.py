@@ -89,7 +89,12 @@ def limits_sentence(accepted: Sequence[Mapping[Hashable, Any]], *, recommended: 
     failed = "; ".join(f"{met}: {', '.join(names)}" for met, names in lacking if names)
     if failed:
         count = sum(row["met"] == MET for row in accepted)
-        return f"Not every accepted limit is met, {count} of {len(accepted)} are ({failed}); {decides}"
+        if len(accepted) == 1:
+            return f"The accepted limit is {failed}; {decides}"
+        which = (
+            f"Not every accepted limit is met, {count} of {len(accepted)} are" if count else "No accepted limit is met"
+        )
+        return f"{which} ({failed}); {decides}"
     few = {1: "The accepted limit is", 2: "Both accepted limits are"}
     which = few.get(len(accepted), f"All {len(accepted)} accepted limits are")
     return f"{which} met, which does not change the verdict; {decides}"

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from core.phi.fields import FIELD
+from core.tasks.tagging import TYPES
 
 KINDS: dict[str, tuple[str, str]] = {
     "leak": ("phi-leak", "a direct identifier of a patient in the training notes"),
@@ -29,6 +30,8 @@ ROLES = (  # of fields (`core.phi.fields`), and last the words that are no field
     ("phi-physical", "physical", "describes the body, never counted as a leak"),
     ("phi-entity", "entity", "a problem, test or treatment"),
 )
+_OTHER = ("phi-invented", "other", "found by its form: a place, a date, a clinician, a web address")
+
 _CURSOR = '<span class="phi-growing">▍</span>'
 _NOTHING = "<i>The model wrote nothing more.</i>"  # an empty place would look as if the app had failed
 _MARKUP = frozenset("\\`*_{}[]()<>#+-.!|~:$&")
@@ -141,7 +144,7 @@ def fields_html(text: str, spans: Iterable[Mapping[str, Any]]) -> str:
     """A note with its known spans (mappings of start, end, field) marked with the field's name."""
     marks = []
     for span in spans:
-        style = f"phi-{FIELD[span['field']].role}" if span["field"] in FIELD else "phi-entity"
+        style = f"phi-{FIELD[span['field']].role}" if span["field"] in FIELD else _no_field(span["field"])
         marks.append((span["start"], span["end"], style, _field(span["field"])))
     return _block(_marked(text, marks))
 
@@ -151,9 +154,14 @@ def legend_html() -> str:
     return _legend((style, kind, meaning) for kind, (style, meaning) in KINDS.items())
 
 
-def fields_legend_html(*, entities: bool) -> str:
-    """What the colours of `fields_html` mean, with that of the words that are no field if `entities`."""
-    return _legend(ROLES if entities else ROLES[:-1])
+def _no_field(kind: str) -> str:
+    """The style of a span that is no field of a record: a marked entity, or what the detector found by its form."""
+    return "phi-entity" if kind in TYPES else _OTHER[0]
+
+
+def fields_legend_html(*, entities: bool, by_form: bool = False) -> str:
+    """What the colours of `fields_html` mean, with marked `entities` or what a detector found `by_form` on request."""
+    return _legend((*(ROLES if entities else ROLES[:-1]), *([_OTHER] if by_form else [])))
 
 
 def _legend(items: Iterable[tuple[str, str, str]]) -> str:

@@ -18,7 +18,7 @@ from streamlit.errors import StreamlitAPIException
 
 from pages.parts.access import gate, viewer
 from pages.parts.common import glossary, guess, page_files, phi_text, together
-from pages.parts.session import classroom, cleanup, delivery, media, owner, resources
+from pages.parts.session import classroom, cleanup, delivery, gone, media, owner, resources
 
 ROOT = Path(__file__).resolve().parents[3]
 ICON = str(ROOT / "assets/icon.svg")
@@ -36,6 +36,11 @@ IMPORTED = (
     "the text of models trained on them, may be about real people."
 )
 _REGISTERED = "shell_navigation_registered"
+LOST = (
+    "Uploaded notes of yours are gone, and so are the models trained on them: they were deleted elsewhere, or their "
+    "time was over."
+)
+_SAID_LOST = "shell_said_lost"
 _NOW, _BEFORE = "shell_page", "shell_page_before"  # names of this run's page and of the last run's
 _PAGES = (  # short name, title, icon, help
     ("home", "Home", "home", "The app in three pictures, and a first leak."),
@@ -164,6 +169,9 @@ def page(title: str, question: str, *, icon: str | None = None, guesses: bool = 
     st.session_state[_BEFORE], st.session_state[_NOW] = st.session_state.get(_NOW), name
     together.begin(name, page_names())
     cleanup.start_thread(str(resources.data()), resources.every_workspace())
+    if not same_page() and st.session_state.pop(_SAID_LOST, False):
+        gone.forget_lost()
+    gone.drop()
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", key="page-head"):
         st.title(title, icon=icon, width="content")
         with st.container(horizontal=True, vertical_alignment="center", width="content", key="page-tools"):
@@ -176,10 +184,22 @@ def page(title: str, question: str, *, icon: str | None = None, guesses: bool = 
             together.controls(name)
             gate.account()
             styles = ["style", "presenter"] if _large_type() else ["style"]
-    st.html(f"<style>{''.join(map(page_files.style, styles))}</style>")
+    st.html(f"<style>{_color_scheme()}{''.join(map(page_files.style, styles))}</style>")
     with st.container(key="page-question"):
         st.markdown(question)
     _list_damaged()
+    if gone.lost():  # said until another page is opened
+        st.session_state[_SAID_LOST] = True
+        st.warning(LOST, icon=":material/delete:")
+
+
+def _color_scheme() -> str:
+    """The theme's colour scheme for popovers and dialogs, which Streamlit draws beside the app and not in it.
+
+    So `light-dark()` in the style sheets is right there, too. A theme that is changed in the menu or by the system
+    reaches them with the session's next run.
+    """
+    return f":root {{ color-scheme: {st.context.theme.type or 'light dark'}; }}"
 
 
 def same_page() -> bool:

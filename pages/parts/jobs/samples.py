@@ -62,7 +62,7 @@ def leaks_sentence(samples: Sequence[EpochSample]) -> str:
         return "The first card is the public model's text."
     texts = "the text" if trained == 1 else f"{trained} texts"
     if not lit:
-        return f"So far no training patient's identifier in {texts}."
+        return f"No training patient's identifier in {texts}."
     first = heading(lit[0])
     return (
         f"A training patient's identifier in {len(lit)} of {texts}, first at {first}."

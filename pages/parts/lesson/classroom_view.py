@@ -17,7 +17,6 @@ from pages.parts.pickers import run_picker
 from pages.parts.playground import leak_counts
 from pages.parts.session import classroom
 from pages.parts.session.room_values import AFTER, Counts, Tries
-from pages.parts.session.rooms import CODE_LETTERS
 
 EVERY_SECONDS = {"host": 2.0, "student": 2.0}
 COUNTDOWNS = (30, 60, 120)  # seconds
@@ -255,11 +254,12 @@ def class_menu() -> None:
         locked, icon = viewer.locked("host"), ":material/co_present:"
         st.button("Open a class", icon=icon, on_click=classroom.open_room, key="class-open", **locked)
         st.divider()
-        st.text_input("Or join a class: its code", key="class-code", max_chars=CODE_LETTERS)
+        st.text_input("Or join a class: its code", key="class-code")  # no limit: the browser drops a longer paste whole
         st.button("Join", icon=":material/login:", on_click=_join_typed, key="class-join")
-    if st.session_state.pop("class-refused", False):
-        _no_class("Check the code.")
-    elif st.query_params.get("room"):
+        refused = st.session_state.pop("class-refused", False)
+        if refused:  # in the popover, which stays open and would cover it
+            _no_class("Check the code.")
+    if st.query_params.get("room") and not refused:
         _no_class("Ask for a new link.")
 
 

@@ -57,7 +57,7 @@ def show() -> None:
     """The form; “Keep” puts the answers into the report."""
     from pydantic import ValidationError
 
-    from core.evaluation.report.decision import ACCESS, MOST_LETTERS, Access, Decision, problem
+    from core.evaluation.report.decision import ACCESS, Access, Decision, problem
 
     now = given()
     st.caption("Your answers are printed in the report. No other session sees them, and nothing is stored on disk.")
@@ -67,8 +67,7 @@ def show() -> None:
             answers[name] = st.text_area(
                 label,
                 getattr(now, name),
-                height=68,
-                max_chars=MOST_LETTERS,
+                height=68,  # without a limit: the browser would drop a longer paste whole, and `problem` says so
                 help=example or None,
                 key=f"decision_{name}",
             )

@@ -158,7 +158,10 @@ def test_one_sentence_says_which_limits_are_not_met_and_who_decides():
         "attack); "
     )
     assert told("not met", "not measured", "met") == broken + decides
-    assert told("not measured").startswith("Not every accepted limit is met, 0 of 1 are (not measured: membership AUC)")
+    assert told("not measured").startswith("The accepted limit is not measured: membership AUC; ")
+    assert told("not met", "not measured").startswith(
+        "No accepted limit is met (not met: membership AUC; not measured: "
+    )
 
 
 def test_the_first_page_has_that_sentence_with_or_without_limits(report, workspace, run):

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from pages.parts.common.phi_text import fields_html
+from pages.parts.common.phi_text import fields_html, fields_legend_html
 
 
 def naive(marks: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -61,3 +61,12 @@ def test_a_mark_is_not_compared_with_every_other(monkeypatch):
     page = fields_html("ab " * 2_000, marks)
     assert page.count("<mark") == 2_000
     assert Counted.comparisons < 400_000, "n log n; each with every other would be 8 million"
+
+
+def test_what_has_no_record_has_a_style_that_the_legend_explains():
+    spans = [{"start": 0, "end": 6, "field": "place"}, {"start": 7, "end": 12, "field": "problem"}]
+    page = fields_html("London fever", spans)
+    assert page.count("phi-invented") == 1 and page.count("phi-entity") == 1
+    assert "phi-invented" in fields_legend_html(entities=False, by_form=True)
+    assert "phi-invented" not in fields_legend_html(entities=True)
+    assert "phi-entity" in fields_legend_html(entities=True)

@@ -257,7 +257,8 @@ def test_a_refusal_of_the_engine_is_a_sentence(data, monkeypatch, refusal):
     app = opened(epsilon="2", **TINY)
     app.button(key="train").click().run()
     assert not app.exception
-    assert any(str(refusal) in error.value for error in app.error)
+    knobs = next(column for column in app.columns if [header.value for header in column.header] == ["Settings"])
+    assert any(str(refusal) in error.value for error in knobs.error), "it is seen where the button is"
 
 
 def spec_of(**privacy) -> RunSpec:
