@@ -10,7 +10,7 @@ import streamlit as st
 from core.runs.run import Run
 from pages.parts.auditor import deck
 from pages.parts.auditor.deck import Card
-from pages.parts.session import classroom
+from pages.parts.session import classroom, gone
 from pages.parts.session.room_values import Vote
 
 ALONE, IN_CLASS = 9, 6  # notes dealt at a time: alone, enough to prove something; a class counts its guesses together
@@ -36,6 +36,17 @@ def _own() -> _Own:
     if own is None or own.place != place:
         own = st.session_state[_STATE] = _Own(place)
     return own
+
+
+@gone.drops
+def _drop_gone(still: gone.Still) -> None:
+    """Forget the notes that were guessed about last, where the model is gone, and the guesses about it."""
+    own: _Own | None = st.session_state.get(_STATE)
+    if own is None or not own.last:
+        return
+    for run_id in set(own.last) - still.runs:
+        del own.last[run_id]
+        own.votes.pop(run_id, None)
 
 
 def next_card(run: Run) -> Card | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import streamlit as st
 
 from core.evaluation import forgetting as figures
 from core.pipeline import forgetting
@@ -14,12 +15,21 @@ from core.pipeline.forgetting import APPROXIMATE, PRIVATE, RETRAINED, Comparison
 from core.runs.audits import ATTACKS_FILE
 from core.runs.run import Run
 from core.runs.tables import TableMissing
-from pages.parts.session import owner, resources
+from pages.parts.session import gone, owner, resources
 
 SHIPPED = Path(__file__).resolve().parents[3] / "assets/demo/forgetting"
 OUT = "out"  # in the link: the patient to forget; Streamlit drops `patient` when Patients, which binds it, is left
 SHOWN = "patient_shown"  # in the session: the patient on Patients' last card, for imported notes, which no link names
 MOST_LISTED = 40  # patients in the list; any other id can be typed
+
+
+@gone.drops
+def _drop_gone(still: gone.Still) -> None:
+    """Forget which patient was looked at, once notes of the viewer are gone: an id or a name may be a real one."""
+    if still.lost:
+        st.session_state.pop(SHOWN, None)
+        if "patient" in st.session_state:  # what is typed on Patients
+            st.session_state["patient"] = ""
 
 
 def offered(runs: list[Run]) -> list[Run]:

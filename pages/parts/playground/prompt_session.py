@@ -12,18 +12,20 @@ from urllib.parse import urlencode
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from core.attacks.prompts import PROMPTS
 from core.runs.run import Run
 from core.serving.server import PromptError, Sampling
 from pages.parts.access import gate
 from pages.parts.playground import leak_counts, replay, side_by_side
-from pages.parts.playground.side_by_side import DEFAULT_SAMPLING, Answer, Try
-from pages.parts.session import classroom, owner, resources
+from pages.parts.playground.side_by_side import DEFAULT_SAMPLING, Answer, Live, Try
+from pages.parts.session import classroom, gone, owner, resources
 
 CLASS_SEEDS = 2**30
 MOST_SEED = 2**31
 LINKED_SECONDS = 0.3  # after which a link's prompt is answered
 LINKED_CHARACTERS = 1_000  # of a prompt: browsers and proxies cut longer addresses
 KEPT_TRIES = 200  # older ones are not counted any more
+EXAMPLES = frozenset(prompt.text for prompt in PROMPTS)
 
 
 def begin() -> None:
@@ -32,6 +34,24 @@ def begin() -> None:
     if "next_seed" not in st.session_state:
         st.session_state.next_seed = _first_seed()
     _take_live()
+
+
+@gone.drops
+def _drop_gone(still: gone.Still) -> None:
+    """Drop the tries that asked a model that is gone: its texts may hold details of real patients.
+
+    So may the prompt, which came from somebody who has the notes. Other models' answers to it go as well.
+    """
+    live: Live | None = st.session_state.get("live")
+    if live is not None and any(run.id not in still.runs for run in live.runs):
+        del st.session_state["live"]
+        for stream in live.streams:
+            stream.cancel()
+    kept: list[Try] = st.session_state.get("tries", [])
+    lost = [attempt for attempt in kept if any(answer.run_id not in still.runs for answer in attempt.answers)]
+    if lost:
+        prompts = {attempt.prompt for attempt in lost} - EXAMPLES
+        st.session_state.tries = [one for one in kept if one not in lost and one.prompt not in prompts]
 
 
 def forget() -> None:

@@ -1,0 +1,111 @@
+"""A session keeps nothing of notes that were deleted, wherever that was done."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.__main__ import main
+from core.runs.store import Workspace
+from core.serving.server import Sampling, Stream
+from pages.parts.auditor import guesses
+from pages.parts.auditor.deck import Card
+from pages.parts.forget import data as forget_data
+from pages.parts.playground import prompt_session
+from pages.parts.playground.side_by_side import Answer, Live, Try
+from pages.parts.session import gone
+from pages.parts.session.room_values import Vote
+from tests.pages.uploads import own_run
+from tests.pages.visit import ROOT, WAIT
+
+STILL = gone.Still(uploads=frozenset(), lost=frozenset({"0" * 12}))
+TYPED = "Patient: Zora Quill"
+
+
+def answered(prompt: str, *run_ids: str) -> Try:
+    return Try(prompt, tuple(Answer(run_id, (0,), (f"by {run_id}",), ((),)) for run_id in run_ids))
+
+
+class _State(dict):
+    """A session's state: a dictionary that is also read and written by attributes."""
+
+    __getattr__, __setattr__ = dict.__getitem__, dict.__setitem__
+
+
+@pytest.fixture
+def state(monkeypatch) -> _State:
+    """The state of a session that may see the run `kept` alone."""
+    found = _State()
+    monkeypatch.setattr(prompt_session.st, "session_state", found)
+    monkeypatch.setattr(gone, "visible_runs", lambda: frozenset({"kept"}))
+    return found
+
+
+def test_what_a_run_that_is_gone_was_asked_goes_with_its_prompt(state):
+    state.tries = [
+        answered("Patient:", "kept"),
+        answered("Patient:", "lost", "kept"),
+        answered(TYPED, "kept", "lost"),
+        answered(TYPED, "kept"),
+        answered("Diagnosis:", "kept"),
+    ]
+    prompt_session._drop_gone(STILL)
+    assert [(one.prompt, [answer.run_id for answer in one.answers]) for one in state.tries] == [
+        ("Patient:", ["kept"]),
+        ("Diagnosis:", ["kept"]),
+    ], "a prompt that was typed may hold what is in the notes; an example may not"
+
+
+@pytest.mark.parametrize(("run_id", "stays"), [("kept", True), ("lost", False)])
+def test_an_answer_that_is_being_written_is_stopped_if_its_run_is_gone(state, run_id, stays):
+    stream = Stream(run_id, "Zq", (5,), Sampling(), texts=["words"])
+    state.live = Live("Zq", 0, (SimpleNamespace(id=run_id),), (stream,))
+    prompt_session._drop_gone(STILL)
+    assert ("live" in state) == stays and stream.done != stays
+
+
+def test_the_note_of_the_last_guess_goes_with_its_run(state):
+    card = Card("a note", True, 0.7)
+    vote = Vote(right=True, machine=True, helped=False)
+    own = state.auditor = guesses._Own((None, None), votes={"kept": [vote], "lost": [vote]})
+    own.last = {"kept": card, "lost": card}
+    guesses._drop_gone(STILL)
+    assert list(own.last) == list(own.votes) == ["kept"]
+
+
+def test_the_patient_that_was_looked_at_is_forgotten_once_notes_are_gone(state):
+    state.update({forget_data.SHOWN: "Zora Quill", "patient": "Zora Quill"})
+    forget_data._drop_gone(replace(STILL, lost=frozenset()))
+    assert state["patient"] == state[forget_data.SHOWN] == "Zora Quill"
+    forget_data._drop_gone(STILL)
+    assert state == {"patient": ""}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["playground", "glossary"])
+def test_a_deletion_by_a_command_empties_what_the_owner_s_browser_kept(
+    monkeypatch, tmp_path, leaky_workspace, smoke_workspace, smoke_specs, page
+):
+    root = shutil.copytree(leaky_workspace, tmp_path / "data")
+    other = Workspace(root, shared=()).runs()[0].id
+    _, run = own_run.give(root, smoke_workspace, smoke_specs["plain"])
+    monkeypatch.setenv("PHILAB_DATA", str(root))
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT)
+    app.session_state["owner_of_this_session"] = own_run.OWNER
+    app.run()
+    app.switch_page("pages/playground.py").run()
+    app.selectbox(key="pick_left").set_value(other).run()
+    app.selectbox(key="pick_right").set_value(run.id).run()
+    for prompt in (TYPED, "Patient:"):
+        app.chat_input[0].set_value(prompt).run()
+    app.selectbox(key="pick_right").set_value(other).run()
+    app.chat_input[0].set_value("Diagnosis:").run()
+    assert not app.exception and len(app.session_state["tries"]) == 3
+    assert main(["delete-upload", own_run.CODE, "--data", str(root)]) == 0
+    app.switch_page(f"pages/{page}.py").run()
+    assert not app.exception and [one.prompt for one in app.session_state["tries"]] == ["Diagnosis:"]
+    assert "Zora Quill" not in "".join(element.proto.body for element in app.get("html"))
