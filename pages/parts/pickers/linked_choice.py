@@ -39,10 +39,10 @@ def share(key: str, widget: str, ids: Collection[str]) -> None:
         st.query_params[key] = st.session_state[widget]
 
 
-MODEL_MISSING = "it is not on this server, or it lacks what this page needs"
+MISSING = "it is not on this server, or it lacks what this page needs"
 
 
-def say_missing(key: str, ids: Collection[str], instead: str, *, what: str = "model", why: str = MODEL_MISSING) -> None:
+def say_missing(key: str, ids: Collection[str], instead: str, *, what: str = "model", why: str = MISSING) -> None:
     """Warn if the link names a choice that is not among `ids`: what is shown is another one, called `instead`.
 
     Args:

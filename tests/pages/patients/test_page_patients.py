@@ -74,7 +74,9 @@ def test_the_first_view_answers_its_question(data):
     app = opened(run=data[1])
     assert "leak more than others" in said(app)
     assert any("Too few patients to compare" in info.value for info in app.info), "24 patients are no two buckets"
-    assert any("1 bucket with about equally many patients" in caption.value for caption in app.caption)
+    assert any(
+        "One bucket with all patients: there are too few for several" in caption.value for caption in app.caption
+    )
     assert app.selectbox(key="attack").value == "ratio base"
     listed = table_with(app, "caught by")
     assert any(f"**{24} patients**" in text.value for text in app.markdown) and len(listed) == patient_data.PAGE_SIZE
@@ -247,7 +249,7 @@ def test_without_shadow_models_lira_has_no_column(data):
 def test_admissions_can_be_judged(data):
     app = opened(run=data[1], judge="admission")
     assert (
-        any("about equally many admissions" in caption.value for caption in app.caption)
+        any("One bucket with all admissions" in caption.value for caption in app.caption)
         and table_with(app, "caught by").size
     )
 

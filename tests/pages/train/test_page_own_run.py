@@ -59,7 +59,7 @@ def test_no_page_calls_brought_notes_synthetic_or_fails_on_them(data, page):
 def test_patients_without_codes_or_ages_are_told_so(data):
     first = visit("patients", run=data["plain"])
     assert any("have no ICD codes" in info.value for info in first.info)
-    assert any(caption.value.startswith("1 bucket with about equally many patients") for caption in first.caption)
+    assert any(caption.value.startswith("One bucket with all patients: there are too few") for caption in first.caption)
     listed = first.dataframe[-1].value
     assert "score percentile" in listed and not {"rarer than", "profile"} & set(listed), "their rarity is unknown"
     typed = {"patient": listed["patient"].iloc[0], "code": "E11", "age_from": "90"}
