@@ -26,9 +26,10 @@ ANSWERS = ("Deduplication", "Scrubbing", "Differential privacy", "Output filter"
 HOW = """
 **Same patients, same attacks.** Every row is evaluated on the original cohort: its held-out notes, its index of all
 patients' values, its 14 prompts. Only the training notes, the training or the filtering of the output differ. Values
-are means over seeds; intervals are 95 % over seeds, never narrower than a single run's. *Control*: the same figure for
-held-out patients, whom no model was trained on (for canaries: those never planted). A filter is tried on the seeds
-whose generated texts are stored, which may be fewer.
+are means over seeds; intervals are 95 % over seeds, never narrower than the average of the runs' own. *Control*: the
+same figure for held-out patients, whom no model was trained on (for canaries: those never planted). The AUC is that of
+the loss attack by note, also where DP is per patient. A filter is tried on the seeds whose generated texts are stored,
+which may be fewer.
 
 **Deduplication** drops notes whose five-word shingles agree at 80 % or more with an earlier note's (Jaccard; Lee et al.
 2022), then lines of five words or more that an earlier note contains. A canary planted eight times is then read once.
@@ -263,7 +264,7 @@ def _overlap(best: pd.DataFrame, following: pd.Series, figure: Callable[[pd.Seri
     return f" {whose} that of the next, **{following['name']}**: {figure(following)}."
 
 
-_EVADED = "But the model stays as it is, and a filter that reads only the answer can be evaded."
+_EVADED = "But the model stays as it is, and without reading the prompt, too, the filter can be evaded."
 
 
 def _cost(row: pd.Series, kind: str) -> str:

@@ -268,7 +268,8 @@ HOW = """
   breaks a limit at some ε, the loss attack alone cannot clear a larger one.
 - *Members caught*: members above the threshold that accuses 10 % of held-out patients.
 - *Excess*: the figure for members minus the same for held-out patients, with the interval of a difference (MOVER).
-- The figure of an ε is the mean over seeds. Its interval is Student's t, never narrower than the runs' own.
+- The figure of an ε is the mean over seeds. Its interval is Student's t, never narrower than the average of the runs'
+  own.
 - An ε per patient is recommended before one per note. The recommendation is the **smallest** ε that meets every limit
   and, of its runs that meet every limit by their own interval, the one whose usefulness is highest at the worse end.
 - Such a choice looks at the private notes, which ε does not cover.

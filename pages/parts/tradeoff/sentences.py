@@ -106,7 +106,7 @@ def caption(curves: pd.DataFrame, useful: tuple[str, Drawn], risk: str) -> str:
     several = shown["interval"] == "seeds"
     over = "bars: the run's own 95\u00a0% interval (one seed)"
     if several.any():
-        over = "bars and bands: 95\u00a0% over seeds, never narrower than one run's own interval"
+        over = "bars and bands: 95\u00a0% over seeds, never narrower than the average of the runs' own"
         over += "" if several.all() else "; where there is one seed, that run's own interval"
         over += ". Other pages show one training at a time, so their figures differ a little from these means"
     return (
