@@ -15,7 +15,7 @@ from pages.parts.pickers.cohort_picker import (
     too_large_to_build,
 )
 from pages.parts.session import owner
-from pages.parts.uploads import form
+from pages.parts.uploads import after, form
 
 shell.page("Cohort", "Who are the patients of this cohort, and what do their notes say?", icon=":material/groups:")
 
@@ -41,6 +41,7 @@ def show_cohort(corpus: Corpus) -> None:
 
 spec = choose_cohort()
 if asks_for_notes():
+    after.say(same_page=shell.same_page())
     upload = {upload.digest: upload for upload in form.mine()}.get(spec.digest() if spec is not None else "")
     if upload is not None:
         form.manage(upload)
@@ -48,6 +49,10 @@ if asks_for_notes():
         form.upload_form()
     if upload is None:
         form.delete_by_code()
+    if upload is not None or not after.session_ended():
+        after.mark(upload is not None)
+else:
+    after.mark(False)
 if spec is not None and too_large_to_build(spec):
     st.caption(describe(spec))
     show_command(spec)

@@ -29,9 +29,7 @@ def cohort() -> Corpus | None:
         shell.link("cohort", "Read its notes", icon=":material/menu_book:")
     if spec is None:
         if asks_for_notes():
-            st.info(
-                "You have not uploaded any notes yet. Upload them on the Cohort page.", icon=":material/upload_file:"
-            )
+            st.info("You have no uploaded notes here. Upload them on the Cohort page.", icon=":material/upload_file:")
         return None
     st.caption(describe(spec))
     if too_large_to_build(spec):

@@ -16,6 +16,7 @@ from pages.parts.session import classroom, owner, resources, seat
 
 FOLLOW_SECONDS = 2.0
 SENT = "class-everybody-sent"
+UPLOADED = "uploaded"  # in the link of a page that showed its viewer's uploads (pages.parts.uploads.after)
 
 
 def begin(name: str, known: Collection[str]) -> None:
@@ -79,7 +80,8 @@ def everybody(name: str) -> None:
 
 def linked() -> dict[str, str]:
     """What the presenter's screen shows, as a link; nothing if they have uploads, which nobody else may learn of."""
-    return {} if has_uploads() else {**st.query_params.to_dict(), **classroom.shown_on_screen()}
+    linked = {name: value for name, value in st.query_params.to_dict().items() if name != UPLOADED}
+    return {} if has_uploads() else {**linked, **classroom.shown_on_screen()}
 
 
 def has_uploads() -> bool:

@@ -21,7 +21,7 @@ from core.runs.uploads.records import HOURS_ALONE, Upload, hours_kept, uploads, 
 from pages.parts.access import gate, viewer
 from pages.parts.common.phi_text import literal
 from pages.parts.session import cleanup, owner, resources
-from pages.parts.uploads import check, findings
+from pages.parts.uploads import after, check, findings
 from pages.parts.uploads import files as own_files
 
 MOST_BYTES = 2**30  # uncompressed; larger files are imported from the command line, in parts
@@ -35,11 +35,7 @@ WRITE_DOWN = (
     "Write this code down. With it you can delete these notes and their models from any browser, even after this "
     "session has ended. Only its hash is stored, so nothing can show it again after that."
 )
-DELETED = "The notes and all runs made from them were deleted."
-STILL_IN_USE = (
-    "Nobody can see these notes any more. A job on them is still running and was asked to stop; what it uses is "
-    "deleted when it has stopped."
-)
+_CLEAR = "own_code_used"  # the box for a deletion code is emptied when it is drawn next
 _NEW_CODE = "own_new_code"  # the upload whose code was not shown yet
 # Wrong deletion codes per minute and session. All sessions together have no limit: they could lock everybody out, and
 # 100 random bits cannot be guessed.
@@ -271,8 +267,8 @@ def manage(upload: Upload) -> None:
 
 
 def delete_by_code() -> None:
-    """A form for the deletion code of an upload from another browser session."""
-    with st.expander("Delete notes by their deletion code", icon=":material/key:"):
+    """A form for the deletion code of an upload from another browser session; open if one of these is missed here."""
+    with st.expander("Delete notes by their deletion code", icon=":material/key:", expanded=after.session_ended()):
         _ask_for_code("Deletion code")
 
 
@@ -286,6 +282,8 @@ def _show_code(code: str) -> None:
 
 
 def _ask_for_code(label: str) -> None:
+    if st.session_state.pop(_CLEAR, False):
+        st.session_state["own_code"] = ""
     with st.form("own_by_code", border=False), st.container(horizontal=True, vertical_alignment="bottom"):
         code = st.text_input(
             label,
@@ -319,14 +317,16 @@ def _delete_by(code: str) -> None:
 
 
 def _delete(upload: Upload) -> None:
-    """Delete an upload, and rerun the page."""
+    """Delete an upload, and rerun the page, which says so (`after.say`)."""
     if viewer.refused("delete"):
         return
-    finished = cleanup.remove(resources.every_workspace(), upload.digest)
+    after.deleted(upload.digest)
+    with st.spinner("Deleting the notes and their models …"):
+        cleanup.remove(resources.every_workspace(), upload.digest)
     st.session_state.pop("own_cohort", None)
     st.session_state.pop(f"{own_files.LABELS_OF}{upload.digest}", None)
     st.session_state.get(CODES, {}).pop(upload.digest, None)
-    st.toast(DELETED if finished else STILL_IN_USE, icon=":material/delete:")
+    st.session_state[_CLEAR] = True
     st.rerun()
 
 

@@ -22,8 +22,9 @@ from core.runs.store import Workspace
 from core.runs.uploads.deletion_codes import Attempts
 from core.runs.uploads.records import read_record, uploads, write_record
 from core.spec import RunSpec
+from pages.parts.common import shell
 from pages.parts.session import cleanup, owner, resources
-from pages.parts.uploads import form
+from pages.parts.uploads import after, form
 from tests.pages.uploads.test_upload_form import NOTES, checked, checked_here, cohort, csv, used, waited  # noqa: F401 — `cohort` is a fixture
 from tests.pages.visit import said
 
@@ -59,10 +60,21 @@ def test_another_browser_deletes_by_the_code_and_sees_nothing(cohort, tmp_path):
     other = cohort()
     assert upload.name not in said(other)
     typed(other, code.lower().replace("-", ""))
-    assert [toast.value for toast in other.toast] == [form.DELETED]
+    assert [one.value for one in other.success] == [after.DELETED], "a message that lasts"
+    assert other.text_input(key="own_code").value == "", "the code is used up"
+    other.run()
+    assert [one.value for one in other.success] == [after.DELETED]
+    other.switch_page("pages/glossary.py").run()
+    other.switch_page("pages/cohort.py").run()
+    assert not other.success, "it ends with its page"
     assert not uploads(tmp_path) and not list(tmp_path.rglob("*.parquet")) and not Workspace(tmp_path).works()
     app.run()
     assert not app.exception and "Deletion code" not in "".join(block.value for block in app.code)
+    assert [one.value for one in app.warning] == [shell.LOST], "the owner's browser says that they are gone"
+    app.run()
+    assert [one.value for one in app.warning] == [shell.LOST]
+    app.switch_page("pages/glossary.py").run()
+    assert not app.warning and not app.exception
 
 
 @checked_here
@@ -103,19 +115,37 @@ def test_the_first_code_stays_valid_when_the_same_notes_are_uploaded_again(cohor
 @checked_here
 def test_a_job_that_still_runs_is_named_when_its_notes_are_deleted(cohort, tmp_path, monkeypatch):  # noqa: F811
     monkeypatch.setattr(cleanup, "start_thread", lambda *_: None)  # it would delete beside this test
-    app, toasts = used(cohort()), []
-    monkeypatch.setattr("streamlit.toast", lambda body, **how: toasts.append(body))
+    app = used(cohort())
     (upload,) = uploads(tmp_path)
     workspace, spec = Workspace(tmp_path), RunSpec(corpus=upload.spec)
     work = workspace.begin(spec)
     with held(workspace.lock_file(spec.run_id), should_stop=lambda: True) as training:
         assert training
         app.button(key=f"delete-{upload.digest}").click().run()
-        assert not app.exception and toasts == [form.STILL_IN_USE]
+        assert not app.exception and after.STILL_IN_USE in [one.value for one in app.info] and not app.success
         assert work.exists() and upload.name not in said(app)
         assert not Workspace(tmp_path, viewer=upload.owner).shows(upload.spec)
     cleanup.clear_out(workspace, thorough=False)
     assert not work.exists() and not uploads(tmp_path), "the rest is deleted when the job has stopped"
+    app.run()
+    assert [one.value for one in app.success] == [after.DELETED]
+
+
+@checked_here
+def test_a_new_session_says_that_notes_of_an_earlier_one_cannot_be_opened(cohort, tmp_path):  # noqa: F811
+    app = used(cohort())
+    code = shown_code(app)
+    assert app.query_params["uploaded"] == "1"
+    reloaded = cohort(uploaded="1")
+    (told,) = [one.value for one in reloaded.warning]
+    assert "belong to a browser session that has ended" in told
+    assert "deleted an hour after that session ended, and at the latest 24 hours after the upload" in told
+    assert not cohort().warning, "a page that showed none misses none"
+    reloaded.run()
+    assert [one.value for one in reloaded.warning] == [told]
+    typed(reloaded, code)
+    assert [one.value for one in reloaded.success] == [after.DELETED] and not reloaded.warning
+    assert "uploaded" not in reloaded.query_params and not uploads(tmp_path)
 
 
 def set_back(tmp_path: Path, seconds: float) -> None:

@@ -1,0 +1,74 @@
+"""What Cohort says after uploaded notes were deleted here, and of notes that a session which has ended uploaded.
+
+State of a browser session: `own_deleted`, the upload that it deleted last, until another page is opened. In the link:
+`uploaded=1` while the page shows notes that its viewer uploaded, so that a new session knows of them.
+"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from core.runs.uploads.records import HOURS_ALONE, hours_kept, record_file
+from pages.parts.access import gate
+from pages.parts.common.together import UPLOADED as MARK
+from pages.parts.session import gone, owner, resources
+
+DELETED = "The notes and all runs made from them were deleted."
+STILL_IN_USE = (
+    "These notes are not shown any more. A job on them is still running and was asked to stop; what it uses is "
+    "deleted when it has stopped, usually within a minute. This message then says so."
+)
+SESSION_ENDED = (
+    "The uploaded notes that this page showed belong to a browser session that has ended: the server was restarted, "
+    "the connection was lost or the page was reloaded. They cannot be opened here any more. Delete them and their "
+    "models by their deletion code below. Otherwise they are deleted {alone} after that session ended, and at the "
+    "latest {hours:g} hours after the upload."
+)
+NOT_HERE = "The uploaded notes that this page showed are not here any more: they were deleted, or their time was over."
+LOOK_SECONDS = 2.0  # between two looks at whether a deletion is complete
+_DELETED = "own_deleted"
+
+
+def deleted(digest: str) -> None:
+    """Note that this session deleted an upload. Call it before the deletion: afterwards nothing is known of it."""
+    gone.deleted_here(digest)
+    st.session_state[_DELETED] = digest
+
+
+def mark(there: bool) -> None:
+    """Note in the link whether the page shows notes that its viewer uploaded."""
+    if there:
+        st.query_params[MARK] = "1"
+    else:
+        st.query_params.pop(MARK, None)
+
+
+def session_ended() -> bool:
+    """Whether the page showed uploaded notes in another session, and this one neither has any nor deleted any."""
+    return MARK in st.query_params and _DELETED not in st.session_state and not gone.lost()
+
+
+def say(same_page: bool) -> None:
+    """The message that lasts: of the last deletion while its page is open, or of notes of a session that has ended."""
+    digest = st.session_state.get(_DELETED)
+    if digest is not None and not same_page:
+        del st.session_state[_DELETED]
+    elif digest is not None and _is_complete(digest):
+        st.success(DELETED, icon=":material/delete:")
+    elif digest is not None:
+        gate.fragment(_waiting, run_every=LOOK_SECONDS)(digest)
+    elif session_ended():
+        alone = "an hour" if HOURS_ALONE == 1 else f"{HOURS_ALONE:g} hours"
+        ended = SESSION_ENDED.format(alone=alone, hours=hours_kept())
+        st.warning(NOT_HERE if owner.signed_in() else ended, icon=":material/link_off:")
+
+
+def _waiting(digest: str) -> None:
+    if _is_complete(digest):
+        st.rerun()
+    st.info(STILL_IN_USE, icon=":material/hourglass_top:")
+
+
+def _is_complete(digest: str) -> bool:
+    """Whether a deleted upload's record is gone: it stays until everything made from the upload is."""
+    return not record_file(resources.data(), digest).exists()
