@@ -7,7 +7,7 @@ from core.attacks.prompts import PROMPTS
 from core.evaluation import comparison
 from core.runs.run import Run
 from pages.parts.common import layout, phi_text, shell, together
-from pages.parts.pickers import hospitals, run_picker
+from pages.parts.pickers import gone_models, hospitals, run_picker
 from pages.parts.playground import leak_counts, look_inside, prompt_session, side_by_side, why
 from pages.parts.playground.side_by_side import Try
 
@@ -132,16 +132,21 @@ if not runs:
     st.stop()
 
 pair = pick_pair(runs)
+model_gone = gone_models.found_now("left", "right")
+if model_gone:
+    prompt_session.unqueue()
 prompt_session.put_back("typed")
 with st.container(horizontal=True, vertical_alignment="center"):
     typed = st.chat_input("Type the start of a note, for example: Patient name:", key="typed")
     samples, first_seed = settings()
     share(pair)
     look_inside.button(pair, prompt_session.newest_text())
-if typed is not None:
+if typed is not None and not model_gone:
     prompt_session.queue(typed)
 prompts(masked=any(run.spec.model.kind != "gpt2" for run in pair))
 notice = st.empty()
+if model_gone:
+    notice.caption("Nothing was asked: the model that was on this page is gone. Choose the models, then ask again.")
 if prompt_session.tries() and prompt_session.tries()[-1].removed:
     notice.caption(f"Control characters removed from the prompt: {prompt_session.tries()[-1].removed}.")
 asked = typed or (prompt_session.tries()[-1].prompt if prompt_session.tries() else "")

@@ -13,9 +13,9 @@ from core.jobs.trained import TrainedRun, trained_runs
 from core.runs.listing import OfRuns
 from core.runs.run import Run
 from core.runs.tables import TableMissing
-from core.spec import CLINICAL, CORPUS_PRESETS, OPENING, SHIPPED_BASES
+from core.spec import CLINICAL, CORPUS_PRESETS, OPENING, SHIPPED_BASES, RunSpec
 from core.spec.model_names import MODEL_NAMES
-from pages.parts.pickers import hospitals, linked_choice
+from pages.parts.pickers import gone_models, hospitals, linked_choice
 from pages.parts.pickers.cohort_picker import hospital_name
 from pages.parts.session import owner, resources
 
@@ -171,6 +171,14 @@ def opening_pair(runs: Sequence[Run]) -> tuple[Run | None, Run | None]:
     return (other, mine) if private and other is not None else (mine, other)
 
 
+def side_of(spec: RunSpec, run_id: str) -> dict[str, str]:
+    """The link that opens a run in Playground on its side: private runs stand on the right, beside one without privacy.
+
+    The page chooses the other side.
+    """
+    return {"right" if spec.privacy.private else "left": run_id}
+
+
 def in_order(runs: Sequence[Run]) -> list[Run]:
     """The runs as a box lists them: those made here first, newest on top; then hospital by hospital.
 
@@ -259,18 +267,25 @@ def pick(title: str, runs: Sequence[Run], default: Run | None, *, key: str, wide
     names, widget, last = labels(runs), f"pick_{key}", f"picked_{key}"
     asked = next((run_id for run_id in (st.query_params.get(key), st.session_state.get(last)) if run_id in ids), None)
     first = asked or start.id
+    set_already = linked_choice.adopt(key, widget, ids) or st.session_state.get(widget) in ids  # allows no start value
+
+    def picked() -> None:
+        gone_models.forget(key)
+        linked_choice.share(key, widget, ids)
+
     chosen = st.selectbox(
         title,
         ids,
-        index=0 if linked_choice.adopt(key, widget, ids) else ids.index(first),
+        index=0 if set_already else ids.index(first),
         format_func=names.__getitem__,
         key=widget,
-        on_change=linked_choice.share,
-        args=(key, widget, ids),
+        on_change=picked,
     )
     found = runs[ids.index(chosen)] if chosen in ids else runs[ids.index(first)]
     if name := linked_choice.whole_name(names[found.id], wide=wide):
         st.caption(name)
-    linked_choice.say_missing(key, ids, names[found.id])
+    gone_models.say(key, [found], ids, names[found.id])
+    if st.query_params.get(key) not in gone_models.said(key):
+        linked_choice.say_missing(key, ids, names[found.id])
     linked_choice.shown(key, found.id)
     return found

@@ -114,6 +114,12 @@ def queue(prompt: str) -> None:
     st.session_state.queued, st.session_state.queued_seed = prompt, None
 
 
+def unqueue() -> None:
+    """Answer no prompt at the end of the script run: what was clicked was meant for another model."""
+    for name in ("queued", "queued_seed", "linked"):
+        st.session_state.pop(name, None)
+
+
 def put_back(box: str) -> None:
     """Put a refused prompt back into the text box with this key, to be corrected. Call it before the box is drawn."""
     if (refused := st.session_state.pop("refused", None)) is not None:

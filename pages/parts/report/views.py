@@ -17,7 +17,7 @@ from core.runs.run import Run
 from pages.parts.access import viewer
 from pages.parts.common import chart_style, shell
 from pages.parts.common.phi_text import coded, literal
-from pages.parts.pickers import run_picker
+from pages.parts.pickers import gone_models, run_picker
 from pages.parts.report import annex, decision_form, picture
 from pages.parts.session import classroom, owner, resources
 from pages.parts.tradeoff import recommendation_view
@@ -51,6 +51,7 @@ def choose(runs: Sequence[Run]) -> list[Run]:
     names = run_picker.labels(runs)
 
     def share() -> None:
+        gone_models.forget("runs")
         st.session_state["linked_runs"] = st.query_params["runs"] = ",".join(st.session_state["report_runs"])
 
     linked = st.query_params.get("runs")
@@ -70,7 +71,10 @@ def choose(runs: Sequence[Run]) -> list[Run]:
     )
     if not asked and found is not None and found.run_id and ids == [found.run_id]:
         st.session_state["linked_runs"] = st.query_params["runs"] = found.run_id  # so that a link shows the same
-    gone = [run_id for run_id in (linked or "").split(",") if run_id and run_id not in by_id]
+    shown = [by_id[run_id] for run_id in ids if run_id in by_id]
+    gone_models.say("runs", shown, by_id, ", ".join(names[run.id] for run in shown))
+    known = {*by_id, *gone_models.said("runs")}
+    gone = [run_id for run_id in (linked or "").split(",") if run_id and run_id not in known]
     if gone:
         named = ", ".join(f"“{literal(run_id, 60)}”" for run_id in gone[:MOST])
         st.warning(f"Not on this server, so not in this report: {named}.", icon=":material/link_off:")

@@ -145,6 +145,12 @@ def test_one_s_own_run_is_chosen_first_beside_its_counterpart(monkeypatch, epsil
     assert run_picker.opening_pair(shipped) == (shipped[0], shipped[1]), "it is still being trained"
 
 
+@pytest.mark.parametrize(("epsilon", "side"), [(8.0, "right"), (None, "left")])
+def test_a_link_opens_a_run_on_its_side(epsilon, side):
+    spec = run(epsilon=epsilon).spec
+    assert run_picker.side_of(spec, "gpt2-0") == {side: "gpt2-0"}
+
+
 def test_a_training_that_was_submitted_here_opens_the_pages(data):
     runs = [one for one in Workspace(data, shared=()).runs() if one.has_model and not one.spec.is_base]
     mine = next(one for one in runs if one.spec.privacy.private)

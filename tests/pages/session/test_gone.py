@@ -10,6 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.__main__ import main
+from core.runs.run import Run
 from core.runs.store import Workspace
 from core.serving.server import Sampling, Stream
 from pages.parts.auditor import guesses
@@ -85,11 +86,9 @@ def test_the_patient_that_was_looked_at_is_forgotten_once_notes_are_gone(state):
     assert state == {"patient": ""}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("page", ["playground", "glossary"])
-def test_a_deletion_by_a_command_empties_what_the_owner_s_browser_kept(
-    monkeypatch, tmp_path, leaky_workspace, smoke_workspace, smoke_specs, page
-):
+@pytest.fixture
+def own_page(monkeypatch, tmp_path, leaky_workspace, smoke_workspace, smoke_specs) -> tuple[AppTest, Run]:
+    """Playground with the owner's run on the right and another one on the left, and the owner's run."""
     root = shutil.copytree(leaky_workspace, tmp_path / "data")
     other = Workspace(root, shared=()).runs()[0].id
     _, run = own_run.give(root, smoke_workspace, smoke_specs["plain"])
@@ -100,12 +99,47 @@ def test_a_deletion_by_a_command_empties_what_the_owner_s_browser_kept(
     app.switch_page("pages/playground.py").run()
     app.selectbox(key="pick_left").set_value(other).run()
     app.selectbox(key="pick_right").set_value(run.id).run()
+    assert not app.exception
+    return app, run
+
+
+def delete_elsewhere(tmp_path) -> None:
+    assert main(["delete-upload", own_run.CODE, "--data", str(tmp_path / "data")]) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["playground", "glossary"])
+def test_a_deletion_by_a_command_empties_what_the_owner_s_browser_kept(own_page, tmp_path, page):
+    app, run = own_page
     for prompt in (TYPED, "Patient:"):
         app.chat_input[0].set_value(prompt).run()
-    app.selectbox(key="pick_right").set_value(other).run()
+    app.selectbox(key="pick_right").set_value(app.selectbox(key="pick_left").value).run()
     app.chat_input[0].set_value("Diagnosis:").run()
     assert not app.exception and len(app.session_state["tries"]) == 3
-    assert main(["delete-upload", own_run.CODE, "--data", str(root)]) == 0
+    delete_elsewhere(tmp_path)
     app.switch_page(f"pages/{page}.py").run()
     assert not app.exception and [one.prompt for one in app.session_state["tries"]] == ["Diagnosis:"]
     assert "Zora Quill" not in "".join(element.proto.body for element in app.get("html"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["chip", "typed"])
+def test_what_is_asked_of_a_model_that_is_gone_is_asked_of_no_other(own_page, tmp_path, caplog, how):
+    app, run = own_page
+    delete_elsewhere(tmp_path)
+    if how == "chip":
+        app.pills(key="chips").set_value("Patient:").run()
+    else:
+        app.chat_input[0].set_value("Patient:").run()
+    assert not app.exception and app.session_state["tries"] == []
+    said = f"The model that was chosen here, “{run.id}”, is gone: its notes were deleted. Shown instead:"
+    assert [one.value.replace("\\", "").startswith(said) for one in app.warning].count(True) == 1
+    assert not any("is not offered here" in one.value for one in app.warning), "it is said once"
+    assert any("Nothing was asked" in one.value for one in app.caption)
+    app.chat_input[0].set_value("Patient:").run()
+    assert len(app.session_state["tries"]) == 1, "the next prompt is meant for the models that are shown"
+    assert any("is gone" in one.value for one in app.warning), "until another model is picked"
+    box, runs = app.selectbox(key="pick_right"), Workspace(tmp_path / "data", shared=()).runs()
+    box.set_value(next(one.id for one in runs if one.has_model and one.id != box.value)).run()
+    assert not any("chosen here" in one.value for one in app.warning)
+    assert "was created with a default value" not in caplog.text
