@@ -38,6 +38,8 @@ def choose(runs: list[Run]) -> tuple[Run, bool]:
         st.markdown(f"**The class audits** {phi_text.literal(run_picker.label(run))}")
         return run, now.audited is not None and now.audited.helped
     run = run_picker.pick("Model", runs, run_picker.own(runs) or run_picker.default_pair(runs)[0], key="run")
+    if any(run.spec.corpus.imported is not None for run in owner.workspace().runs()):
+        st.caption("Models of your own notes are not offered here.")
     helped = st.toggle(
         "The model helps",
         key="helped",

@@ -56,6 +56,12 @@ def test_no_page_calls_brought_notes_synthetic_or_fails_on_them(data, page):
     assert "no real people" not in said(app) and "may describe real people" in said(app)
 
 
+def test_the_auditors_cards_show_no_real_notes_and_the_page_says_so(data):
+    app = visit("auditor")
+    assert not app.exception and app.selectbox[0].value not in data.values()
+    assert any(caption.value == "Models of your own notes are not offered here." for caption in app.caption)
+
+
 def test_patients_without_codes_or_ages_are_told_so(data):
     first = visit("patients", run=data["plain"])
     assert any("have no ICD codes" in info.value for info in first.info)
