@@ -21,7 +21,7 @@ from pages.parts.common import chart_style, shell
 from pages.parts.common.phi_text import literal
 from pages.parts.jobs import samples
 from pages.parts.jobs.live_strips import loss_sentence, strips
-from pages.parts.jobs.sentences import job_title, stage_in_words, title
+from pages.parts.jobs.sentences import already_trained, job_title, private_jobs, stage_in_words, title
 from pages.parts.pickers import run_picker
 from pages.parts.pickers.sweep_picker import family_ids
 from pages.parts.session import instructor, owner, resources
@@ -33,6 +33,7 @@ FIRST_SECONDS = 0.5  # between two polls until the first step of a job is done a
 POLL_SECONDS = 1.0  # while something waits or runs; a whole class polls one server
 IDLE_SECONDS = 5.0  # otherwise, for jobs from other browsers
 FINISHED_SHOWN = 8
+EVERYONE = "Everyone sees this list, except for runs on uploaded notes."
 SEEN = "jobs_seen"  # in the session: id, state and whether it has begun, of each job when the page was last drawn
 BADGES: dict[str, tuple[str, str, Literal["gray", "blue", "green", "orange", "red"]]] = {
     "queued": ("waiting", ":material/hourglass_empty:", "gray"),
@@ -55,10 +56,7 @@ def train_button(spec: RunSpec) -> bool:
     """The button Train, or a message that this run exists already or is in progress. True if it was clicked."""
     job = status(spec.run_id)
     if job is not None and job.state == "done":
-        st.success(
-            "Already trained: the same settings always give the same run. Change a setting to train another one.",
-            icon=":material/check:",
-        )
+        st.success(already_trained(spec), icon=":material/check:")
         links(spec, _family(spec.run_id))
         return False
     if job is not None and job.active:
@@ -123,8 +121,15 @@ def queue() -> None:
 
 def _jobs() -> list[Job]:
     """All jobs except those on notes that someone else uploaded."""
-    workspace = owner.workspace()
-    return [job for job in engine().jobs() if workspace.shows(job.spec.corpus)]
+    return _shown_and_private()[0]
+
+
+def _shown_and_private() -> tuple[list[Job], str]:
+    """The jobs that the viewer may see, and how many others wait or run, in words; empty without one."""
+    workspace, every = owner.workspace(), engine().jobs()
+    shown = [job for job in every if workspace.shows(job.spec.corpus)]
+    private = sum(job.active for job in every) - sum(job.active for job in shown)
+    return shown, private_jobs(private)
 
 
 def _pace(jobs: Sequence[Job]) -> float:
@@ -169,7 +174,9 @@ def _show_watched(jobs: Sequence[Job], ended: Ended) -> None:
         )
     job = _watched(jobs)
     if job is None:
-        st.info("Nothing is being trained. Choose the settings and press Train.", icon=":material/model_training:")
+        private = _shown_and_private()[1]
+        now = f"{private}: on uploaded notes, which only their owner sees" if private else "Nothing is being trained"
+        st.info(f"{now}. Choose the settings and press Train.", icon=":material/model_training:")
         return
     st.markdown(f"**{literal(job_title(job))}**")
     progress = engine().progress(job.id)
@@ -190,7 +197,7 @@ def _try_now(job: Job) -> None:
     if job.active and any(run.id == job.run_id for run in trained_runs(owner.workspace())):
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(":material/check: Training is over. The audit goes on.", width="content")
-            query = {"right": job.run_id}
+            query = run_picker.side_of(job.spec, job.run_id)
             shell.link("playground", "Try the model now", icon=":material/forum:", query=query)
 
 
@@ -261,6 +268,8 @@ def _watched(jobs: Sequence[Job]) -> Job | None:
     """The job chosen in this browser (it may have ended), else one under way, else the training that ended last."""
     chosen = st.session_state.get("watched")
     job = status(chosen) if chosen else None
+    if job is not None and not owner.workspace().shows(job.spec.corpus):  # its notes were deleted while it runs
+        job = None
     return job or next((job for job in jobs if job.active), None) or _last_trained()
 
 
@@ -315,15 +324,15 @@ def _change_button(label: str, icon: str, key: str, change: Callable[[], object]
 
 
 def _queue() -> None:
-    jobs = _jobs()
+    jobs, private = _shown_and_private()
     runs = owner.workspace().runs()
     finished = [run for run in runs if not run.shipped and not run.spec.is_base]
     if not jobs and not finished:
         limits = instructor.limits_in_words(engine())
-        st.caption(f"No jobs yet. Everyone who opens this page sees the same list.{limits}")
+        st.caption(f"{f'{private}; no other jobs yet' if private else 'No jobs yet'}. {EVERYONE}{limits}")
         return
     active = sum(job.active for job in jobs)
-    everyone = "Everyone sees this list, except for runs on uploaded notes."
+    everyone = f"{private}. {EVERYONE}" if private else EVERYONE
     limits = instructor.limits_in_words(engine())
     st.caption(f"{active} waiting or running, {len(finished)} finished here. {everyone}{limits}")
     if engine().queue_closed:
@@ -373,7 +382,7 @@ def _badge(state: str) -> None:
 
 def links(spec: RunSpec, family: str | None) -> None:
     """Links to a finished run; to the trade-off only if it is on a curve, the one with that id (`Sweep.id`)."""
-    pages, run = shell.pages(), {"right": spec.run_id}
+    pages, run = shell.pages(), run_picker.side_of(spec, spec.run_id)
     with st.container(horizontal=True, width="content"):
         st.page_link(pages["playground"], label="Open in Playground", icon=":material/forum:", query_params=run)
         if family is not None:

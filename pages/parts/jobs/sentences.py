@@ -56,6 +56,23 @@ def job_title(job: Job) -> str:
     return f"Full audit of {title(job.spec)}" if job.is_audit else title(job.spec)
 
 
+def already_trained(spec: RunSpec) -> str:
+    """That there is a run with these settings, and what a second training of them would give."""
+    if spec.secret_noise:
+        said = (
+            "Already trained. These settings are trained once here. The noise was secret, so another training of them "
+        )
+        said += "would give another model."
+    else:
+        said = "Already trained: the same settings always give the same run."
+    return f"{said} Change a setting to train another one."
+
+
+def private_jobs(count: int) -> str:
+    """How many jobs on notes that others uploaded there are, and nothing else about them; empty without one."""
+    return f"{count} private {'job is' if count == 1 else 'jobs are'} running or waiting" if count else ""
+
+
 def _jobs_ahead(count: int) -> str:
     """All jobs before one in the queue: those on notes that others uploaded count, though no list shows them."""
     return f"{count} {'job' if count == 1 else 'jobs'} of all users ahead"

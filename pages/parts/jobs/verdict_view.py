@@ -103,7 +103,8 @@ def _label(run: Run, *, mine: bool) -> str:
 
 def _links(run: Run, family: str | None) -> None:
     with st.container(horizontal=True, width="content"):
-        shell.link("playground", "Try it in Playground", icon=":material/forum:", query={"right": run.id})
+        side = run_picker.side_of(run.spec, run.id)
+        shell.link("playground", "Try it in Playground", icon=":material/forum:", query=side)
         shell.link("membership", "Who was in the data?", icon=":material/person_search:", query={"left": run.id})
         if family is not None:
             curve = {"model": MODEL_NAMES[run.spec.model.kind], "family": family}

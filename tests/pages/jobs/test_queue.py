@@ -13,9 +13,10 @@ from streamlit.testing.v1 import AppTest
 from core.jobs.engine import Engine
 from core.jobs.limits import User
 from core.runs.store import Workspace
-from core.spec import CORPUS_PRESETS, RunSpec, recipe
+from core.spec import CORPUS_PRESETS, PrivacySpec, RunSpec, recipe
 from pages.parts.jobs import monitor
 from pages.parts.jobs.battery import LABEL
+from pages.parts.jobs.sentences import already_trained
 from tests.pages.visit import visit
 
 KEY = "3f2a-91bc-77de-0a45-c3d8"
@@ -199,3 +200,31 @@ def test_a_scheduler_that_does_not_answer_is_said_once_and_jobs_wait(
     assert not app.exception and not app.error
     assert [job.state for job in engine.jobs()] == ["queued"]
     engine.close()
+
+
+def test_jobs_on_notes_of_others_are_counted_and_nothing_else_is_said_of_them(engine, monkeypatch) -> None:
+    shows = Workspace.shows
+    monkeypatch.setattr(Workspace, "shows", lambda self, corpus: corpus.seed != 99 and shows(self, corpus))
+    captions = [one.value for one in visit("train", **TINY).caption]
+    assert any(one.startswith("No jobs yet. Everyone sees this list, except") for one in captions)
+    spec = spec_of(7)
+    engine.submit(spec.model_copy(update={"corpus": spec.corpus.model_copy(update={"seed": 99})}), OTHER)
+    app = visit("train", **TINY)
+    said = "1 private job is running or waiting"
+    assert [one.value.startswith(f"{said}: on uploaded notes") for one in app.info].count(True) == 1
+    captions = [one.value for one in app.caption]
+    assert any(one.startswith(f"{said}; no other jobs yet. Everyone sees this list, except") for one in captions)
+    assert not any("Nothing is being trained" in one.value for one in app.info) and not any(
+        "watch-" in k for k in keys(app)
+    )
+    app, own = submitted(engine, *[job.id for job in engine.jobs()])
+    captions = [one.value for one in app.caption]
+    assert any(one.startswith(f"1 waiting or running, 0 finished here. {said}. Everyone") for one in captions)
+    assert any(one == "Waiting: 1 job of all users ahead" for one in captions), "the private one"
+
+
+@pytest.mark.parametrize(("settings", "promised"), [({}, True), ({"noise_source": "secret"}, False)])
+def test_the_same_settings_give_the_same_run_unless_the_noise_is_secret(settings: dict, promised: bool) -> None:
+    said = already_trained(RunSpec(corpus={}, privacy=PrivacySpec(target_epsilon=8.0, **settings)))
+    assert said.startswith("Already trained") and ("always give the same run" in said) == promised
+    assert ("would give another model" in said) != promised

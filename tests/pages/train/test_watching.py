@@ -84,7 +84,7 @@ def test_what_is_said_of_the_texts() -> None:
 
     leak = Span(0, 3, "full_name", "Ada", "leak", ("P1",))
     first, second = EpochSample(0, 0, "Patient:", " x", ()), EpochSample(1, 4, "Patient:", " y", ())
-    assert "no training patient's identifier in the text" in samples.leaks_sentence([first, second])
+    assert "No training patient's identifier in the text" in samples.leaks_sentence([first, second])
     third = EpochSample(2, 8, "Patient:", "Ada", (leak,))
     assert "in 1 of 2 texts, first at epoch 2" in samples.leaks_sentence([first, second, third])
     private = RunSpec(corpus={}, privacy=PrivacySpec(target_epsilon=8.0))
@@ -102,6 +102,10 @@ def test_a_finished_training_is_shown_after_a_reload_with_its_verdict_and_its_te
     assert "phi-strip" in drawn(app) and "epoch 2" in drawn(app)
     labels = {link.proto.label for link in app.get("page_link")}
     assert {"Try it in Playground", "Who was in the data?"} <= labels
+    shown = app.session_state["watched"] if "watched" in app.session_state else Workspace(finished).runs()[0].id
+    side = "right" if Workspace(finished).run(shown).spec.privacy.private else "left"
+    (link,) = [one.proto for one in app.get("page_link") if one.proto.label == "Try it in Playground"]
+    assert link.query_string == f"{side}={shown}", "a private run stands on the right, beside one without privacy"
     charts = [json.loads(one.proto.spec) for one in app.get("plotly_chart")]
     verdict = next(
         chart
