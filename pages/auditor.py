@@ -31,6 +31,12 @@ def offered() -> list[Run]:
     )
 
 
+def say_left_out() -> None:
+    """That models of imported notes are not offered, where the viewer has some."""
+    if any(run.spec.corpus.imported is not None for run in owner.workspace().runs()):
+        st.caption("Models of your own notes are not offered here.")
+
+
 def choose(runs: list[Run]) -> tuple[Run, bool]:
     """The model and whether it helps: one's own choice, or the presenter's, which a class follows."""
     if (now := followed()) is not None:
@@ -38,8 +44,7 @@ def choose(runs: list[Run]) -> tuple[Run, bool]:
         st.markdown(f"**The class audits** {phi_text.literal(run_picker.label(run))}")
         return run, now.audited is not None and now.audited.helped
     run = run_picker.pick("Model", runs, run_picker.own(runs) or run_picker.default_pair(runs)[0], key="run")
-    if any(run.spec.corpus.imported is not None for run in owner.workspace().runs()):
-        st.caption("Models of your own notes are not offered here.")
+    say_left_out()
     helped = st.toggle(
         "The model helps",
         key="helped",
@@ -125,6 +130,7 @@ def _proved(run: Run, runs: list[Run]) -> None:
 runs = offered()
 if not runs:
     st.info("There is no trained model with scores yet. Train one first: a small one takes minutes.")
+    say_left_out()
     shell.link("train", "Train a model", icon=":material/model_training:")
     st.stop()
 if followed() is None:
