@@ -77,7 +77,8 @@ def _limits() -> tuple[float, float]:
     delta = left.number_input(
         "δ: allowance for outcomes beyond ε", 1e-12, 0.5, DELTA, format="%g", key="ledger_delta", **KEEP
     )
-    budget = right.number_input("Budget: maximum total ε", 0.1, 1e4, BUDGET, key="budget", **KEEP)
+    compared = "Compared with the total of the releases per note, and with that of the releases per patient."
+    budget = right.number_input("Budget: maximum total ε", 0.1, 1e4, BUDGET, key="budget", help=compared, **KEEP)
     return float(delta), float(budget)
 
 
@@ -143,6 +144,7 @@ def _together(entries: tuple[str, ...], corpus: CorpusSpec, delta: float) -> Non
         st.markdown(
             "  \n".join(["Guarantees per note and per patient cannot simply be added. Together they come to:", *lines])
         )
+        st.caption("The budget is compared with the totals of each unit's own releases, not with these.")
 
 
 def _table(releases: Sequence) -> None:
