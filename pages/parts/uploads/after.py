@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from core.runs.uploads.records import HOURS_ALONE, hours_kept, record_file
+from core.runs.uploads.records import HOURS_ALONE, hours_kept, record_file, uploads
 from pages.parts.access import gate
 from pages.parts.common.together import UPLOADED as MARK
 from pages.parts.session import gone, owner, resources
@@ -45,7 +45,9 @@ def mark(there: bool) -> None:
 
 def session_ended() -> bool:
     """Whether the page showed uploaded notes in another session, and this one neither has any nor deleted any."""
-    return MARK in st.query_params and _DELETED not in st.session_state and not gone.lost()
+    if MARK not in st.query_params or _DELETED in st.session_state or gone.lost():
+        return False
+    return not uploads(resources.data(), owner.owner())
 
 
 def say(same_page: bool) -> None:

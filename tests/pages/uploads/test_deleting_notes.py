@@ -136,6 +136,7 @@ def test_a_new_session_says_that_notes_of_an_earlier_one_cannot_be_opened(cohort
     app = used(cohort())
     code = shown_code(app)
     assert app.query_params["uploaded"] == "1"
+    assert not app.run().warning, "this session has them"
     reloaded = cohort(uploaded="1")
     (told,) = [one.value for one in reloaded.warning]
     assert "belong to a browser session that has ended" in told
