@@ -83,7 +83,7 @@ with knobs:
 with coming:
     st.header("Before the next training" if live_first else "Before training")
     ready = corpus is not None and spec is not None and before_training(corpus, spec)
-if ready and asked:
+if ready and asked and spec is not None:
     with refused:
         submitted = monitor.submit(spec)
     if submitted:
