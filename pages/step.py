@@ -17,6 +17,8 @@ from pages.parts.step import charts, gradients, prove_view, sentences
 if TYPE_CHECKING:
     from core.training.step_gradients import StepGradients
 
+RESETS = "step-resets"  # in the session: how often the knobs were set back
+
 shell.page(
     "Inside a step",
     "How does DP-SGD hide one note, or one patient? These are the real gradients of a training's first step.",
@@ -24,17 +26,20 @@ shell.page(
 )
 
 
-def _forget(keys: list[str]) -> None:
-    """Set knobs back to what the run was trained with, which is their default."""
-    for key in keys:
-        st.session_state.pop(key, None)
+def _as_trained() -> None:
+    """Set the knobs back to what the run was trained with: widgets of other keys begin with their defaults.
+
+    Taking the values out of the session would not do: the browser keeps what its widgets show.
+    """
+    st.session_state[RESETS] += 1
 
 
 def knobs(step: StepGradients, run: Run) -> tuple[float, float, np.ndarray, int, bool, int]:
     """C, σ, the units in the sum (n,), the unit in question, whether it is in the sum, and the seed of the noise."""
     privacy = run.spec.privacy
     unit = privacy.unit
-    keys = {knob: f"step-{knob}-{run.id}" for knob in ("norm", "sigma", "size", "one")}
+    resets = st.session_state.setdefault(RESETS, 0)
+    keys = {knob: f"step-{knob}-{run.id}-{resets}" for knob in ("norm", "sigma", "size", "one", "inside")}
     own_norm = run.spec.training.clip_norm or privacy.max_grad_norm
     own_sigma = run.privacy.noise_multiplier if run.privacy is not None else 0.0
     top = float(np.ceil(step.norms.max() * 10) / 10)
@@ -65,11 +70,11 @@ def knobs(step: StepGradients, run: Run) -> tuple[float, float, np.ndarray, int,
         format_func=lambda row: f"patient {step.patients[row]}, length {step.norms[row]:.2f}",
         key=keys["one"],
     )
-    inside = st.toggle(f"This {unit} is in the sum", value=True, key="step-inside")
+    inside = st.toggle(f"This {unit} is in the sum", value=True, key=keys["inside"])
     seed = st.session_state.setdefault("step-draws", 0)
     if st.button("Draw other noise", icon=":material/casino:"):
         seed = st.session_state["step-draws"] = seed + 1
-    st.button("As trained", icon=":material/undo:", on_click=_forget, args=([*keys.values(), "step-inside"],))
+    st.button("As trained", icon=":material/undo:", on_click=_as_trained)
     chosen = np.arange(len(step)) < size
     chosen[one] = inside
     return norm, sigma, chosen, one, inside, seed

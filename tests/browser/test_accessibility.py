@@ -107,3 +107,8 @@ def test_what_the_keyboard_reaches_has_a_ring(tab, server):
         settled(tab)
         styled(tab)
         assert without_a_ring(tab, 30) == [], view
+    tab.goto(f"{server}/playground")
+    tab.get_by_role("button", name="Settings").click(timeout=WAIT)
+    expect(tab.get_by_test_id("stPopoverBody")).to_be_visible(timeout=WAIT)
+    settled(tab)
+    assert without_a_ring(tab, 8) == [], "in a popover"

@@ -210,3 +210,19 @@ def test_another_patient_begins_empty(tab, server):
         box.press("Enter")
 
     assert left_over(tab, ask, "Patient P0002") == []
+
+
+def test_the_knobs_of_a_step_go_back_in_the_browser_too(tab, server):
+    tab.goto(f"{server}/step")
+    sigma = tab.get_by_role("slider", name="Noise multiplier σ")
+    expect(sigma).to_be_visible(timeout=WAIT)
+    settled(tab)
+    own = sigma.get_attribute("aria-valuetext")
+    sigma.focus()
+    tab.keyboard.press("End")
+    expect(sigma).not_to_have_attribute("aria-valuetext", own, timeout=WAIT)
+    settled(tab)
+    for name in ("As trained", "Draw other noise"):  # the browser sends what it shows with the second click
+        tab.get_by_role("button", name=name).click()
+        settled(tab)
+        expect(sigma).to_have_attribute("aria-valuetext", own, timeout=WAIT)

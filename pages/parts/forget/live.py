@@ -74,7 +74,7 @@ class Work:
 
     def _report(self, arm: str, doing: str, done: int, total: int) -> None:
         share = min(1.0, done / max(1, total))
-        if (arm, doing) != (self.arm, self.doing):
+        if (arm, doing) != (self.arm, self.doing) or share < self.share:  # some parts read the same notes twice
             self._part_began = time.monotonic(), share
         began, first = self._part_began
         made = share - first
@@ -150,7 +150,7 @@ def progress(run: Run, patient: str, named: dict[str, str], open_arms: list[str]
     going = work(run, patient)
     if going is None:
         return
-    later = sum(arm != going.arm for arm in open_arms)
+    later = len(open_arms) - open_arms.index(going.arm) - 1 if going.arm in open_arms else len(open_arms)
     gate.fragment(_progress, run_every=POLL_SECONDS)(going, going.arm, named, later)
 
 
@@ -163,13 +163,13 @@ def _progress(going: Work, drawn: str, named: dict[str, str], later: int) -> Non
 
 
 def _doing(going: Work, named: dict[str, str], later: int) -> str:
-    """The model at work, what is done with it, the time that takes, and how many models come `later`."""
+    """The model at work, what is done with it, the time that this part still takes, and how many models come later."""
     if not going.arm:
         return "Waiting for its turn …"
     name = named[going.arm]
     left = time_left(going.seconds_left)
-    if going.doing == "unlearning":  # it ends as soon as the patient is like others
-        left = left.replace("· ", "· at most ")
+    if left and going.doing == "unlearning":
+        left += " or less"  # it ends as soon as the patient is like others
     after = f"; then {later} more model{'s' * (later > 1)}" if later else ""
     return f"{name[:1].upper()}{name[1:]}: {going.doing}{left}{after}"
 

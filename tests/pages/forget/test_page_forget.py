@@ -199,7 +199,7 @@ def test_a_fault_in_the_live_work_is_said_and_logged(forgotten, monkeypatch, cap
     monkeypatch.setattr("core.pipeline.forgetting.forget", fault)
     root, run_id, patient = forgotten
     workspace = Workspace(root, shared=())
-    work = live.Work(workspace.run(run_id), patient, workspace, User("somebody"))
+    work = live.Work(workspace.run(run_id), patient, workspace, User("a student"))
     work._work()
     assert work.error.startswith("Forgetting stopped because of an unexpected error (KeyError). Try again")
     assert "in fault" in caplog.text
@@ -209,7 +209,7 @@ def test_the_live_work_says_how_long_its_part_takes(forgotten, monkeypatch):
     """By hand: the first report is at 20 of 100; 40 more took 8 seconds, so the 40 left take 8."""
     root, run_id, patient = forgotten
     workspace = Workspace(root, shared=())
-    work = live.Work(workspace.run(run_id), patient, workspace, User("somebody"))
+    work = live.Work(workspace.run(run_id), patient, workspace, User("a student"))
     assert live._doing(work, NAMED, 3) == "Waiting for its turn …"
     clock = SimpleNamespace(monotonic=lambda: now)
     monkeypatch.setattr(live, "time", clock)
@@ -223,7 +223,13 @@ def test_the_live_work_says_how_long_its_part_takes(forgotten, monkeypatch):
     work._report("ascent", "unlearning", 0, 10)
     now = 206.0
     work._report("ascent", "unlearning", 5, 10)
-    assert live._doing(work, NAMED, 0) == "Gradient ascent: unlearning · at most 6 s left"
+    assert live._doing(work, NAMED, 0) == "Gradient ascent: unlearning · 6 s left or less"
+    work._report("public", "reading notes", 10, 10)
+    now = 300.0
+    work._report("public", "reading notes", 0, 100)
+    now = 306.0
+    work._report("public", "reading notes", 10, 100)
+    assert live._doing(work, NAMED, 0) == "Public model: reading notes · 54 s left"
     work._report("ascent", "writing texts", 0, 7)
     assert live._doing(work, NAMED, 0) == "Gradient ascent: writing texts"
 
@@ -233,7 +239,7 @@ def test_the_live_work_can_be_cancelled_and_says_so(forgotten, smoke_specs, capl
     workspace = Workspace(root, shared=())
     corpus = workspace.corpus(smoke_specs["plain"].corpus)
     other = sorted(set(corpus.notes_of("member")["patient_id"]) - {patient})[1]
-    work = live.Work(workspace.run(run_id), other, workspace, User("somebody"))
+    work = live.Work(workspace.run(run_id), other, workspace, User("a student"))
     report = work._report
 
     def cancel_at_once(*told):

@@ -23,8 +23,8 @@ from tests.pages.visit import said, visit
 
 
 def control(app, begins):
-    """The slider whose key begins so; the run's id follows."""
-    return next(slider for slider in app.slider if slider.key.startswith(begins))
+    """The slider or toggle with a key that begins so; the run's id follows."""
+    return next(one for one in (*app.slider, *app.toggle) if one.key.startswith(begins))
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_the_page_shows_what_the_command_computes(data, stored, smoke_specs):
     assert f"**{total.clipped} of {len(stored)}** gradients are cut" in said(app)
     assert f"Their sum is **{total.length:.3g}** long" in said(app)
     control(app, "step-norm").set_value(0.05).run()
-    app.toggle(key="step-inside").set_value(False).run()
+    control(app, "step-inside").set_value(False).run()
     assert not app.exception
     every[0] = False
     total = stored.clipped(0.05, every)
@@ -56,7 +56,7 @@ def test_the_page_shows_what_the_command_computes(data, stored, smoke_specs):
     next(button for button in app.button if button.label == "As trained").click().run()
     total = stored.clipped(1.0, np.ones(len(stored), dtype=bool))
     assert f"**{total.clipped} of {len(stored)}** gradients are cut" in said(app)
-    assert app.toggle(key="step-inside").value and control(app, "step-sigma").value > 0
+    assert control(app, "step-inside").value and control(app, "step-sigma").value > 0
 
 
 def test_without_a_private_run_it_says_so(monkeypatch, tmp_path):
