@@ -132,21 +132,19 @@ if not runs:
     st.stop()
 
 pair = pick_pair(runs)
-model_gone = gone_models.found_now("left", "right")
-if model_gone:
-    prompt_session.unqueue()
+unasked = gone_models.found_now("left", "right") and prompt_session.unqueue("typed")
 prompt_session.put_back("typed")
 with st.container(horizontal=True, vertical_alignment="center"):
     typed = st.chat_input("Type the start of a note, for example: Patient name:", key="typed")
     samples, first_seed = settings()
     share(pair)
     look_inside.button(pair, prompt_session.newest_text())
-if typed is not None and not model_gone:
+if typed is not None:
     prompt_session.queue(typed)
 prompts(masked=any(run.spec.model.kind != "gpt2" for run in pair))
 notice = st.empty()
-if model_gone:
-    notice.caption("Nothing was asked: the model that was on this page is gone. Choose the models, then ask again.")
+if unasked:
+    notice.caption("Nothing was asked: the model that was chosen is gone. Choose the models, then ask again.")
 if prompt_session.tries() and prompt_session.tries()[-1].removed:
     notice.caption(f"Control characters removed from the prompt: {prompt_session.tries()[-1].removed}.")
 asked = typed or (prompt_session.tries()[-1].prompt if prompt_session.tries() else "")

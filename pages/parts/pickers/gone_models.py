@@ -12,6 +12,7 @@ from pages.parts.common.phi_text import literal
 from pages.parts.session import gone
 
 _SHOWN, _GONE, _NOW = "models_shown-", "models_gone-", "models_gone_now-"  # in the session, before the box's name
+_STAYED = "models_stayed-"  # likewise: whether all that is shown instead was shown before
 
 
 def say(box: str, shown: Sequence[Run], offered: Collection[str], instead: str) -> None:
@@ -32,16 +33,18 @@ def say(box: str, shown: Sequence[Run], offered: Collection[str], instead: str) 
     st.session_state[f"{_NOW}{box}"] = bool(lost)
     if lost:
         st.session_state[f"{_GONE}{box}"] = lost
+        st.session_state[f"{_STAYED}{box}"] = {run.id for run in shown} <= before.keys()
     elif not shell.same_page():
         forget(box)
-    told: dict[str, bool] = st.session_state.get(f"{_GONE}{box}", {})
-    if told:
-        named = ", ".join(f"“{literal(run_id, 60)}”" for run_id in told)
-        one = len(told) == 1
-        why = f"{'its' if one else 'their'} notes were deleted" if all(told.values()) else "deleted"
+    missing: dict[str, bool] = st.session_state.get(f"{_GONE}{box}", {})
+    if missing:
+        named = ", ".join(f"“{literal(run_id, 60)}”" for run_id in missing)
+        one = len(missing) == 1
+        why = f"{'its' if one else 'their'} notes were deleted" if all(missing.values()) else "deleted"
+        now = "Still shown" if shown and st.session_state.get(f"{_STAYED}{box}") else "Shown instead"
         st.warning(
             f"{'The model that was' if one else 'Models that were'} chosen here, {named}, {'is' if one else 'are'} "
-            f"gone: {why}. Shown instead: {literal(instead, 200) or 'nothing'}.",
+            f"gone: {why}. {now}: {literal(instead, 200) or 'nothing'}.",
             icon=":material/delete:",
         )
 

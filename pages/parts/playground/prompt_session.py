@@ -1,6 +1,7 @@
 """A session's prompts: chips and the text box queue them, and they are answered after the page is drawn.
 
-State of a browser session: `tries` (newest last), `next_seed`, `queued` before a prompt is answered, `live` meanwhile.
+State of a browser session: `tries` (newest last), `next_seed`, `queued` before a prompt is answered, `live` meanwhile;
+`refused`, a prompt that goes back into its box; `linked`, a link's prompt; `unasked` once a queued one was dropped.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def begin() -> None:
 def _drop_gone(still: gone.Still) -> None:
     """Drop the tries that asked a model that is gone: its texts may hold details of real patients.
 
-    So may the prompt, which came from somebody who has the notes. Other models' answers to it go as well.
+    So may the prompt, which came from a person who has the notes. Other models' answers to it go as well, and so do
+    prompts that wait to be answered or corrected, unless they are examples.
     """
     live: Live | None = st.session_state.get("live")
     if live is not None and any(run.id not in still.runs for run in live.runs):
@@ -52,6 +54,20 @@ def _drop_gone(still: gone.Still) -> None:
     if lost:
         prompts = {attempt.prompt for attempt in lost} - EXAMPLES
         st.session_state.tries = [one for one in kept if one not in lost and one.prompt not in prompts]
+    if lost or still.lost:
+        _drop_waiting()
+
+
+def _drop_waiting() -> None:
+    """Drop the prompts that wait to be answered or corrected, except examples."""
+    queued, (linked, _) = st.session_state.get("queued"), st.session_state.get("linked", (None, None))
+    for prompt, names in ((queued, ("queued", "queued_seed")), (linked, ("linked",))):
+        if prompt is not None and prompt not in EXAMPLES:
+            st.session_state["unasked"] = True
+            for name in names:
+                st.session_state.pop(name, None)
+    for name in ("refused", "refused_because"):
+        st.session_state.pop(name, None)
 
 
 def forget() -> None:
@@ -114,10 +130,20 @@ def queue(prompt: str) -> None:
     st.session_state.queued, st.session_state.queued_seed = prompt, None
 
 
-def unqueue() -> None:
-    """Answer no prompt at the end of the script run: what was clicked was meant for another model."""
-    for name in ("queued", "queued_seed", "linked"):
-        st.session_state.pop(name, None)
+def unqueue(box: str) -> bool:
+    """Answer no prompt at the end of the script run: what was clicked or typed was meant for another model.
+
+    What was typed into the text box with this key goes back into it (`put_back`). Call it before the box is drawn.
+
+    Returns:
+        Whether there was a prompt.
+    """
+    typed: str | None = st.session_state.get(box)
+    if typed:
+        st.session_state.refused = typed
+    found = [st.session_state.pop(name, None) for name in ("queued", "linked", "unasked")]
+    st.session_state.pop("queued_seed", None)
+    return bool(typed or any(found))
 
 
 def put_back(box: str) -> None:

@@ -1,7 +1,8 @@
 """What Cohort says after uploaded notes were deleted here, and of notes that a session which has ended uploaded.
 
-State of a browser session: `own_deleted`, the upload that it deleted last, until another page is opened. In the link:
-`uploaded=1` while the page shows notes that its viewer uploaded, so that a new session knows of them.
+State of a browser session: `own_deleted`, the upload that it deleted last, until another page is opened or notes are
+used. In the link: `uploaded=1` while the page shows notes that its viewer uploaded, so that a new session knows of
+them.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ STILL_IN_USE = (
     "deleted when it has stopped, usually within a minute. This message then says so."
 )
 SESSION_ENDED = (
-    "The uploaded notes that this page showed belong to a browser session that has ended: the server was restarted, "
-    "the connection was lost or the page was reloaded. They cannot be opened here any more. Delete them and their "
-    "models by their deletion code below. Otherwise they are deleted {alone} after that session ended, and at the "
-    "latest {hours:g} hours after the upload."
+    "The uploaded notes that this page showed belong to another browser session, which may have ended: the server was "
+    "restarted, the connection was lost or the page was reloaded. They cannot be opened here. You can delete them and "
+    "their models by their deletion code below. Otherwise they are deleted {alone} after that session has ended, and "
+    "at the latest {hours:g} hours after the upload."
 )
 NOT_HERE = "The uploaded notes that this page showed are not here any more: they were deleted, or their time was over."
 LOOK_SECONDS = 2.0  # between two looks at whether a deletion is complete
@@ -33,6 +34,11 @@ def deleted(digest: str) -> None:
     """Note that this session deleted an upload. Call it before the deletion: afterwards nothing is known of it."""
     gone.deleted_here(digest)
     st.session_state[_DELETED] = digest
+
+
+def used() -> None:
+    """Say no more that an upload was deleted: the page shows new notes."""
+    st.session_state.pop(_DELETED, None)
 
 
 def mark(there: bool) -> None:
@@ -53,8 +59,8 @@ def session_ended() -> bool:
 def say(same_page: bool) -> None:
     """The message that lasts: of the last deletion while its page is open, or of notes of a session that has ended."""
     digest = st.session_state.get(_DELETED)
-    if digest is not None and not same_page:
-        del st.session_state[_DELETED]
+    if digest is not None and (not same_page or _is_back(digest)):
+        used()
     elif digest is not None and _is_complete(digest):
         st.success(DELETED, icon=":material/delete:")
     elif digest is not None:
@@ -69,6 +75,11 @@ def _waiting(digest: str) -> None:
     if _is_complete(digest):
         st.rerun()
     st.info(STILL_IN_USE, icon=":material/hourglass_top:")
+
+
+def _is_back(digest: str) -> bool:
+    """Whether the viewer has uploaded the deleted notes again, in this or another browser."""
+    return any(one.digest == digest for one in uploads(resources.data(), owner.owner()))
 
 
 def _is_complete(digest: str) -> bool:

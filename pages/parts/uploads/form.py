@@ -20,7 +20,7 @@ from core.runs.uploads.deletion_codes import Attempts, matches, new_code
 from core.runs.uploads.records import HOURS_ALONE, Upload, hours_kept, uploads, with_code
 from pages.parts.access import gate, viewer
 from pages.parts.common.phi_text import literal
-from pages.parts.session import cleanup, owner, resources
+from pages.parts.session import cleanup, gone, owner, resources
 from pages.parts.uploads import after, check, findings
 from pages.parts.uploads import files as own_files
 
@@ -149,6 +149,7 @@ def _use(asked: check.Asked) -> None:
             st.session_state[_NEW_CODE] = upload.digest
         check.forget()
         own_files.forget()
+        after.used()
         st.session_state["own_cohort"] = upload.digest
         st.rerun()
 
@@ -287,8 +288,7 @@ def _ask_for_code(label: str) -> None:
     with st.form("own_by_code", border=False), st.container(horizontal=True, vertical_alignment="bottom"):
         code = st.text_input(
             label,
-            key="own_code",
-            max_chars=60,
+            key="own_code",  # without a limit: the browser would drop a longer paste whole
             placeholder="ABCD-EFGH-JKMN-PQRS-TVWX",
             autocomplete="off",
             help="It was shown after the upload. Anyone who has it can delete the notes but cannot see them.",
@@ -324,10 +324,16 @@ def _delete(upload: Upload) -> None:
     with st.spinner("Deleting the notes and their models …"):
         cleanup.remove(resources.every_workspace(), upload.digest)
     st.session_state.pop("own_cohort", None)
-    st.session_state.pop(f"{own_files.LABELS_OF}{upload.digest}", None)
-    st.session_state.get(CODES, {}).pop(upload.digest, None)
     st.session_state[_CLEAR] = True
     st.rerun()
+
+
+@gone.drops
+def _drop_gone(still: gone.Still) -> None:
+    """Drop the deletion codes and labels of uploads that are gone."""
+    for digest in still.lost:
+        st.session_state.pop(f"{own_files.LABELS_OF}{digest}", None)
+        st.session_state.get(CODES, {}).pop(digest, None)
 
 
 def _hours(hours: float) -> str:

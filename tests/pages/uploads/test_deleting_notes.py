@@ -132,6 +132,22 @@ def test_a_job_that_still_runs_is_named_when_its_notes_are_deleted(cohort, tmp_p
 
 
 @checked_here
+def test_a_message_about_a_deletion_ends_when_notes_are_used_again(cohort, tmp_path):  # noqa: F811
+    app = used(cohort())
+    (upload,) = uploads(tmp_path)
+    app.button(key=f"delete-{upload.digest}").click().run()
+    assert [one.value for one in app.success] == [after.DELETED]
+    assert upload.digest not in app.session_state[form.CODES]
+    app.file_uploader[0].set_value(csv(NOTES[["text", "patient_id", "note_type"]])).run()
+    waited(app).button(key="own_use").click().run()
+    assert not app.exception and [one.digest for one in uploads(tmp_path)] == [upload.digest]
+    assert not app.success and after.STILL_IN_USE not in [one.value for one in app.info]
+    typed(cohort(), shown_code(app))
+    app.run()
+    assert not app.exception and [one.value for one in app.warning] == [shell.LOST], "deleted here, and then elsewhere"
+
+
+@checked_here
 def test_a_new_session_says_that_notes_of_an_earlier_one_cannot_be_opened(cohort, tmp_path):  # noqa: F811
     app = used(cohort())
     code = shown_code(app)
@@ -139,8 +155,8 @@ def test_a_new_session_says_that_notes_of_an_earlier_one_cannot_be_opened(cohort
     assert not app.run().warning, "this session has them"
     reloaded = cohort(uploaded="1")
     (told,) = [one.value for one in reloaded.warning]
-    assert "belong to a browser session that has ended" in told
-    assert "deleted an hour after that session ended, and at the latest 24 hours after the upload" in told
+    assert "belong to another browser session, which may have ended" in told
+    assert "deleted an hour after that session has ended, and at the latest 24 hours after the upload" in told
     assert not cohort().warning, "a page that showed none misses none"
     reloaded.run()
     assert [one.value for one in reloaded.warning] == [told]
