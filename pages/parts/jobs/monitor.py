@@ -161,21 +161,20 @@ def watched() -> Job | None:
 
 
 def _watch(ended: Ended) -> None:
-    jobs = _jobs()
-    _show_watched(jobs, ended)
+    jobs, private = _shown_and_private()
+    _show_watched(jobs, private, ended)
     if _changed(jobs):  # asked last: before the buttons, it would swallow a click that comes at the same moment
         st.rerun()
 
 
-def _show_watched(jobs: Sequence[Job], ended: Ended) -> None:
+def _show_watched(jobs: Sequence[Job], private: str, ended: Ended) -> None:
     if engine().problem:
         st.warning(
             f"{literal(engine().problem, 900)} Jobs wait until a worker can take them.", icon=":material/cloud_off:"
         )
     job = _watched(jobs)
     if job is None:
-        private = _shown_and_private()[1]
-        now = f"{private}: on uploaded notes, which only their owner sees" if private else "Nothing is being trained"
+        now = private or "Nothing is being trained"
         st.info(f"{now}. Choose the settings and press Train.", icon=":material/model_training:")
         return
     st.markdown(f"**{literal(job_title(job))}**")
@@ -187,7 +186,7 @@ def _show_watched(jobs: Sequence[Job], ended: Ended) -> None:
         _try_now(job)
     if progress.samples:
         judged = resources.leaks_can_be_found(job.spec.corpus, owner.workspace())
-        samples.show(progress.samples, judged=judged)
+        samples.show(progress.samples, judged=judged, active=job.active)
     if progress.steps_taken:
         _charts(job, progress)
 

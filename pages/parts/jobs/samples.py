@@ -23,14 +23,15 @@ WOULD_BE_COVERED = (
 UNJUDGED = "No identifier of the training patients is known, so leaks cannot be marked."
 
 
-def show(samples: Sequence[EpochSample], *, judged: bool = True) -> None:
+def show(samples: Sequence[EpochSample], *, judged: bool = True, active: bool = False) -> None:
     """The strip, with a sentence on what leaked.
 
     Args:
         samples: The texts, at least one.
         judged: Whether an identifier of any training patient is known.
+        active: Whether texts may follow.
     """
-    found = leaks_sentence(samples) if judged else UNJUDGED
+    found = leaks_sentence(samples, active=active) if judged else UNJUDGED
     st.markdown(f"**What the model writes after each epoch.** {found}")
     cards = [(heading(sample), sample.text, sample.spans) for sample in samples]
     st.html(phi_text.strip_html(cards, prompt=samples[-1].prompt, label="Text after each epoch, newest at the right"))
@@ -54,15 +55,15 @@ def heading(sample: EpochSample) -> str:
     return "before training" if sample.epoch == 0 else f"epoch {sample.epoch}"
 
 
-def leaks_sentence(samples: Sequence[EpochSample]) -> str:
-    """Which of the texts name a training patient."""
+def leaks_sentence(samples: Sequence[EpochSample], *, active: bool = False) -> str:
+    """Which of the texts name a training patient, so far if the job is active."""
     lit = [sample for sample in samples if sample.epoch > 0 and any(span.kind == "leak" for span in sample.spans)]
     trained = sum(sample.epoch > 0 for sample in samples)
     if not trained:
         return "The first card is the public model's text."
     texts = "the text" if trained == 1 else f"{trained} texts"
     if not lit:
-        return f"No training patient's identifier in {texts}."
+        return f"{'So far no' if active else 'No'} training patient's identifier in {texts}."
     first = heading(lit[0])
     return (
         f"A training patient's identifier in {len(lit)} of {texts}, first at {first}."

@@ -61,8 +61,8 @@ def already_trained(spec: RunSpec) -> str:
     if spec.secret_noise:
         said = (
             "Already trained. These settings are trained once here. The noise was secret, so another training of them "
+            "would give another model."
         )
-        said += "would give another model."
     else:
         said = "Already trained: the same settings always give the same run."
     return f"{said} Change a setting to train another one."
@@ -70,7 +70,10 @@ def already_trained(spec: RunSpec) -> str:
 
 def private_jobs(count: int) -> str:
     """How many jobs on notes that others uploaded there are, and nothing else about them; empty without one."""
-    return f"{count} private {'job is' if count == 1 else 'jobs are'} running or waiting" if count else ""
+    if not count:
+        return ""
+    jobs, are = ("job", "is") if count == 1 else ("jobs", "are")
+    return f"{count} {jobs} on other users' uploaded notes {are} running or waiting"
 
 
 def _jobs_ahead(count: int) -> str:

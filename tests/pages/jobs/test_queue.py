@@ -210,8 +210,8 @@ def test_jobs_on_notes_of_others_are_counted_and_nothing_else_is_said_of_them(en
     spec = spec_of(7)
     engine.submit(spec.model_copy(update={"corpus": spec.corpus.model_copy(update={"seed": 99})}), OTHER)
     app = visit("train", **TINY)
-    said = "1 private job is running or waiting"
-    assert [one.value.startswith(f"{said}: on uploaded notes") for one in app.info].count(True) == 1
+    said = "1 job on other users' uploaded notes is running or waiting"
+    assert [one.value.startswith(f"{said}. Choose the settings") for one in app.info].count(True) == 1
     captions = [one.value for one in app.caption]
     assert any(one.startswith(f"{said}; no other jobs yet. Everyone sees this list, except") for one in captions)
     assert not any("Nothing is being trained" in one.value for one in app.info) and not any(

@@ -84,7 +84,8 @@ def test_what_is_said_of_the_texts() -> None:
 
     leak = Span(0, 3, "full_name", "Ada", "leak", ("P1",))
     first, second = EpochSample(0, 0, "Patient:", " x", ()), EpochSample(1, 4, "Patient:", " y", ())
-    assert "No training patient's identifier in the text" in samples.leaks_sentence([first, second])
+    assert samples.leaks_sentence([first, second]) == "No training patient's identifier in the text."
+    assert samples.leaks_sentence([first, second], active=True).startswith("So far no training patient's identifier in")
     third = EpochSample(2, 8, "Patient:", "Ada", (leak,))
     assert "in 1 of 2 texts, first at epoch 2" in samples.leaks_sentence([first, second, third])
     private = RunSpec(corpus={}, privacy=PrivacySpec(target_epsilon=8.0))
