@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +14,7 @@ from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sent
 if TYPE_CHECKING:
     import pandas as pd
 
+    from core.evaluation.stats.bootstrap import Interval
     from core.runs.run import Run
     from core.runs.store import Workspace
 
@@ -307,6 +309,11 @@ def _keys() -> set[str]:
     return {one.key for one in UTILITY_FIGURES}
 
 
+def _ends(found: Interval) -> str:
+    few = "no interval: too few sentences"  # of one abstract, say
+    return few if math.isnan(found.low) else f"{found.low:.3f} to {found.high:.3f}"
+
+
 def _sentences(run: Run, folder: Path, *, as_json: bool) -> None:
     """Score the run and the public base model on the same sentences."""
     from core.models.build import load
@@ -322,7 +329,7 @@ def _sentences(run: Run, folder: Path, *, as_json: bool) -> None:
         say(f"{run.id}: tagging with {'the model' if arm == 'run' else 'the public base model, the control'}")
         found[arm] = entity_score(loaded(), folder)
     lines = [
-        f"{arm}: F1 {one.f1.value:.3f} ({one.f1.low:.3f} to {one.f1.high:.3f}), precision {one.precision:.3f}, "
+        f"{arm}: F1 {one.f1.value:.3f} ({_ends(one.f1)}), precision {one.precision:.3f}, "
         f"recall {one.recall:.3f}; {one.entities:,} entities in {one.judged:,} sentences; "
         f"{one.learned:,} labelled sentences"
         for arm, one in found.items()

@@ -42,9 +42,8 @@ INTRODUCTION = (
     "Claims “with four times as many patients” or on 48,000 notes are about larger hospitals that begin with the same "
     "patients as the smaller one, partly on the other side of the split. So where a claim is asked again there, the "
     "two results are not independent.",
-    "Most intervals that are widened are resampled ones, and are widened by the quantiles of the normal distribution. "
-    "Drawn again with 20,000 or more resamples and taken at the wider level itself, the ends of 159 figures moved by "
-    ".6 % of the interval's width (median), and no verdict changed; one end of J-c1 crosses 0 by .1 points.",
+    "Most of the widened intervals come from resampling; they are widened by the quantiles of the normal distribution, "
+    "although resampled distributions are a little skewed.",
     "In the table, a claim with several figures has the range of their values and, in brackets, the outermost ends of "
     "their intervals.",
     "A verdict is about this project's small models, and most are about synthetic notes. It does not say that a paper "

@@ -47,7 +47,9 @@ def types_of(sentences: list[Tagged]) -> tuple[str, ...]:
 def abstract_of(sentences: pd.Series) -> pd.Series:
     """The abstract of each sentence, for intervals: sentences of one name the same things, so they are not independent.
 
-    The files do not say where an abstract begins, so each ten sentences that follow each other are taken for one.
+    The files do not say where an abstract begins, so every ten consecutive sentences are treated as one. They cut
+    across abstracts, so intervals are still somewhat too narrow: with a moderate effect of the abstract, simulated
+    standard errors are 6 % (BC5CDR) and 17 % (NCBI disease) too small.
 
     Args:
         sentences: (n,) numbers of sentences in their file, as `read_iob` names them.

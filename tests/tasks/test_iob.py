@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from core.pipeline.utility import entity_score
-from core.tasks.iob import read_iob, types_of
+from core.tasks.iob import abstract_of, read_iob, types_of
 from tests.tiny_models import tiny
 
 SENTENCE = "Ibuprofen\tB-Chemical\ncaused\tO\nacute\tB-Disease\nhives\tI-Disease\n.\tO\n"
@@ -47,3 +48,7 @@ def test_a_head_learns_the_words_of_a_small_file(tmp_path: Path):
     (tmp_path / "train.tsv").write_text("He\tO\n", encoding="utf-8")
     with pytest.raises(ValueError, match="sentences with entities"):
         entity_score(tiny("distilbert", seed=0), tmp_path)
+
+
+def test_every_ten_consecutive_sentences_of_a_file_are_one_abstract_however_they_are_drawn():
+    assert abstract_of(pd.Series(["0", "9", "10", "12", "4796"])).tolist() == [0, 0, 1, 1, 479]

@@ -89,7 +89,7 @@ def read_notes(corpus: Corpus) -> None:
         st.markdown(f"**{len(notes):,}** of {len(corpus.notes):,} notes")
         page = st.pagination(pages, key=f"notes-page-{pages}")
     found = corpus.spec is None or corpus.spec.imported is not None  # by a detector, and not known from the records
-    st.html(fields_legend_html(entities=entities, by_form=found))
+    st.html(fields_legend_html(entities=entities, by_detector=found))
     for note in notes.iloc[(page - 1) * NOTES_A_PAGE : page * NOTES_A_PAGE].itertuples():
         _note_card(note, entities=entities)
 

@@ -30,7 +30,7 @@ ROLES = (  # of fields (`core.phi.fields`), and last the words that are no field
     ("phi-physical", "physical", "describes the body, never counted as a leak"),
     ("phi-entity", "entity", "a problem, test or treatment"),
 )
-_OTHER = ("phi-invented", "other", "found by its form: a place, a date, a clinician, a web address")
+_OTHER = ("phi-invented", "other", "found by the detector: a place, a date, an age and the like")
 
 _CURSOR = '<span class="phi-growing">▍</span>'
 _NOTHING = "<i>The model wrote nothing more.</i>"  # an empty place would look as if the app had failed
@@ -155,13 +155,13 @@ def legend_html() -> str:
 
 
 def _no_field(kind: str) -> str:
-    """The style of a span that is no field of a record: a marked entity, or what the detector found by its form."""
+    """The style of a span that is no field of a record: a marked entity, or what the detector found."""
     return "phi-entity" if kind in TYPES else _OTHER[0]
 
 
-def fields_legend_html(*, entities: bool, by_form: bool = False) -> str:
-    """What the colours of `fields_html` mean, with marked `entities` or what a detector found `by_form` on request."""
-    return _legend((*(ROLES if entities else ROLES[:-1]), *([_OTHER] if by_form else [])))
+def fields_legend_html(*, entities: bool, by_detector: bool = False) -> str:
+    """What the colours of `fields_html` mean, with marked `entities` or what was found `by_detector` on request."""
+    return _legend((*(ROLES if entities else ROLES[:-1]), *([_OTHER] if by_detector else [])))
 
 
 def _legend(items: Iterable[tuple[str, str, str]]) -> str:

@@ -264,7 +264,7 @@ def _overlap(best: pd.DataFrame, following: pd.Series, figure: Callable[[pd.Seri
     return f" {whose} that of the next, **{following['name']}**: {figure(following)}."
 
 
-_EVADED = "But the model stays as it is, and without reading the prompt, too, the filter can be evaded."
+_EVADED = "But the model stays as it is, and a filter that does not read the prompt as well can be evaded."
 
 
 def _cost(row: pd.Series, kind: str) -> str:

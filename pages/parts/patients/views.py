@@ -90,8 +90,10 @@ def spread(table: pd.DataFrame, choice: Choice) -> str:
     bare, count = table[~table["kept"]], len(table)
     unit = "patients" if choice.level == "patient" else "admissions"
     only = controls.filters_text(choice.filters)
-    equal = f"{count} buckets with about equally many {unit}, by rarity of the set of diagnoses"
-    parts = [f"One bucket with all {unit}: there are too few for several" if count == 1 else equal]
+    if count == 1:
+        parts = [f"One bucket with all {unit}{': there are too few for several' * data.has_codes(choice.run)}"]
+    else:
+        parts = [f"{count} buckets with about equally many {unit}, by rarity of the set of diagnoses"]
     if len(bare):
         people = int(bare["members"].sum() + bare["heldout"].sum())
         parts.append(
@@ -109,14 +111,14 @@ def _why_empty(choice: Choice, table: pd.DataFrame) -> str:
         )
     if table.empty:
         return "No patient matches these filters. Clear one of them to see patients."
-    members, heldout = (int(table[side].sum()) for side in ("members", "heldout"))
     needs = f"Too few patients to compare: a bucket needs {LEAST} members and {LEAST} held-out patients"
-    if min(members, heldout) < LEAST and not controls.filters_text(choice.filters):
-        return f"{needs}, and this attack scored {members:,} and {heldout:,}. The list below has them all."
-    return (
-        f"{needs} that this attack scored and that match the filters. Widen the filters or choose another attack. The "
-        "list below has all patients."
-    )
+    if controls.filters_text(choice.filters):
+        return (
+            f"{needs} that this attack scored and that match the filters. Widen the filters or choose another attack. "
+            "The list below has all patients."
+        )
+    members, heldout = (int(table[side].sum()) for side in ("members", "heldout"))
+    return f"{needs}, and this attack scored {members:,} and {heldout:,} in all. The list below has them all."
 
 
 def _one_run(choice: Choice, table: pd.DataFrame, bucket: int | None) -> None:

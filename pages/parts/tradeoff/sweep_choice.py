@@ -12,7 +12,7 @@ from core.evaluation.sweep.sweeps import Sweep
 from core.spec.model_names import MODEL_NAMES
 from pages.parts.common import layout
 from pages.parts.common.query_params import KEEP
-from pages.parts.pickers import linked_choice, sweep_picker
+from pages.parts.pickers import sweep_picker
 
 OTHER = 0  # the choice “other hospitals”
 HOSPITAL = "hospital"  # key of the size, in the link too
@@ -25,7 +25,6 @@ def choose(found: Sequence[Sweep]) -> tuple[Sweep, DeltaGenerator]:
     Returns:
         The sweep, and the place for the page's own control in the same row.
     """
-    linked_choice.say_missing("family", {sweep.id for sweep in found}, "the curve below", what="curve")
     kinds = [kind for kind in MODEL_NAMES if any(sweep.model.kind == kind for sweep in found)]
     row = st.container(horizontal=True, vertical_alignment="bottom", key="choice")
     knobs = layout.folded_knobs(row.container(width="content"), "Model and hospital").container(

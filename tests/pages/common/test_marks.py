@@ -67,6 +67,6 @@ def test_what_has_no_record_has_a_style_that_the_legend_explains():
     spans = [{"start": 0, "end": 6, "field": "place"}, {"start": 7, "end": 12, "field": "problem"}]
     page = fields_html("London fever", spans)
     assert page.count("phi-invented") == 1 and page.count("phi-entity") == 1
-    assert "phi-invented" in fields_legend_html(entities=False, by_form=True)
+    assert "phi-invented" in fields_legend_html(entities=False, by_detector=True)
     assert "phi-invented" not in fields_legend_html(entities=True)
     assert "phi-entity" in fields_legend_html(entities=True)
