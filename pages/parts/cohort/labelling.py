@@ -59,8 +59,8 @@ def _one_note(note: LabelledNote, number: int, labels: Labels, *, key: str) -> N
     st.html(fields_html(note.text, [{"start": start, "end": end, "field": kind} for start, end, kind in note.labels]))
     left, right = st.columns(2)
     with left, st.form(f"label-missed-{key}", clear_on_submit=True, border=False):
-        words = st.text_input(
-            "Missed words", key=f"label_words-{key}", max_chars=MOST_LETTERS, help="Paste them as they are in the note."
+        words = st.text_input(  # without a limit: the browser would drop a longer paste whole
+            "Missed words", key=f"label_words-{key}", help="Paste them as they are in the note."
         )
         kind = st.selectbox("Kind", FIELDS, format_func=_named, key=f"label_field-{key}")
         if st.form_submit_button("Add", icon=":material/add:"):
@@ -89,6 +89,9 @@ def _chosen(
 
 
 def _add(note: LabelledNote, number: int, labels: Labels, words: str, kind: str) -> None:
+    if len(words) > MOST_LETTERS:
+        st.error(f"Add at most {MOST_LETTERS} characters at once.", icon=":material/error:")
+        return
     places = note.places_of(words, kind)
     if not places:
         st.error("These words are not in the note, or are marked already. Paste them exactly.", icon=":material/error:")

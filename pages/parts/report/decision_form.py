@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
 if TYPE_CHECKING:
+    from pydantic import ValidationError
+
     from core.evaluation.report.decision import Decision
 
 KEPT = "report_decision"  # in the session: the answers, as JSON
@@ -18,6 +20,7 @@ QUESTIONS = {
     "accepted": ("Which limits do you accept, in words?", "For example: ε ≤ 2 per patient; no full name is written."),
     "owner": ("Who bears the risk?", ""),
 }
+PERSON = {"name": "Approver", "role": "Role"}
 APPROVERS = 3  # lines of the form
 COLUMNS = 3  # of boxes for limits
 
@@ -53,11 +56,26 @@ def _limits(now: Mapping[str, float]) -> dict[str, float]:
     return found
 
 
+def _refusal(error: ValidationError, filled: Sequence[int]) -> str:
+    """What is wrong with the first answer that cannot be used; `filled` are the lines of the approvers."""
+    from core.evaluation.report.decision import MOST_LETTERS, problem
+
+    first = error.errors()[0]
+    if first["type"] not in ("string_too_long", "too_long"):  # of an answer: the form has few approvers
+        return f"{problem(error)}."
+    where = first["loc"]
+    if where[0] == "approvers":
+        question = f"{PERSON[str(where[2])]} {filled[int(where[1])] + 1}"
+    else:
+        question = QUESTIONS[str(where[0])][0]
+    return f"“{question}” takes at most {MOST_LETTERS} characters, not {len(first['input']):,}."
+
+
 def show() -> None:
     """The form; “Keep” puts the answers into the report."""
     from pydantic import ValidationError
 
-    from core.evaluation.report.decision import ACCESS, Access, Decision, problem
+    from core.evaluation.report.decision import ACCESS, Access, Decision
 
     now = given()
     st.caption("Your answers are printed in the report. No other session sees them, and nothing is stored on disk.")
@@ -67,7 +85,7 @@ def show() -> None:
             answers[name] = st.text_area(
                 label,
                 getattr(now, name),
-                height=68,  # without a limit: the browser would drop a longer paste whole, and `problem` says so
+                height=68,  # without a limit: the browser would drop a longer paste whole, and `_refusal` says so
                 help=example or None,
                 key=f"decision_{name}",
             )
@@ -89,21 +107,19 @@ def show() -> None:
             people.append(
                 {
                     part: side.text_input(
-                        f"{title} {number + 1}",
-                        getattr(person, part, ""),
-                        max_chars=100,
-                        key=f"decision_{part}_{number}",
+                        f"{title} {number + 1}", getattr(person, part, ""), key=f"decision_{part}_{number}"
                     )
-                    for side, part, title in ((left, "name", "Approver"), (right, "role", "Role"))
+                    for side, (part, title) in zip((left, right), PERSON.items(), strict=True)
                 }
             )
         sent = st.form_submit_button("Keep for the report", icon=":material/edit_document:")
     if not sent:
         return
+    filled = [number for number, one in enumerate(people) if any(one.values())]
     try:
-        made = Decision.model_validate(answers | {"approvers": [one for one in people if any(one.values())]})
+        made = Decision.model_validate(answers | {"approvers": [people[number] for number in filled]})
     except ValidationError as error:
-        st.error(f"{problem(error)}.", icon=":material/error:")
+        st.error(_refusal(error, filled), icon=":material/error:")
         return
     st.session_state[KEPT] = made.model_dump_json()
     st.rerun()

@@ -83,7 +83,7 @@ def on_disk(box: str, files: Sequence[UploadedFile]) -> Path:
 
 def _too_many(names: list[str]) -> str:
     kept = f"The box has {len(names)} files ({listed(names)}), since an earlier file stays in it until you remove it "
-    if any(name.upper().startswith(TABLES) for name in names):
+    if any(name.upper().split(".")[0] in TABLES for name in names):
         return f"{kept}with ×. The tables of MIMIC-III are {listed(list(TABLES))}; NOTEEVENTS is missing."
     return f"{kept}with ×. Notes come in one file: remove all but that one."
 

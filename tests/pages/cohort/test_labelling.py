@@ -57,6 +57,16 @@ def test_a_missed_word_and_a_false_find_change_recall_and_precision(cohort, tmp_
     assert shown["Precision on your notes"] == percent((total - 1) / total)
 
 
+def test_too_many_missed_words_are_refused_in_a_sentence(cohort, tmp_path):  # noqa: F811
+    app = used(cohort())
+    app.session_state["view"] = "Label"
+    app.run()
+    (upload,) = uploads(tmp_path)
+    app.text_input(key=f"label_words-{upload.digest}-0").input("word " * 41)
+    next(button for button in app.button if button.label == "Add").click().run()
+    assert not app.exception and [one.value for one in app.error] == ["Add at most 200 characters at once."]
+
+
 def test_no_text_of_a_note_is_kept_in_the_session_and_deletion_forgets_the_labels(cohort, tmp_path):  # noqa: F811
     app = used(cohort())
     app.session_state["view"] = "Label"

@@ -154,6 +154,19 @@ def test_what_a_board_fills_in_changes_conditions_and_files(data, smoke_specs):
     assert "who approves" in said(opened(runs=smoke_specs["dp"].run_id)), "another session has no answers"
 
 
+@pytest.mark.parametrize(
+    ("box", "question"),
+    [("recipient", "Who gets the model, and what for?"), ("name_1", "Approver 2"), ("role_2", "Role 3")],
+)
+def test_an_answer_that_is_too_long_is_refused_by_its_question(data, smoke_specs, box, question):
+    app = opened(runs=smoke_specs["dp"].run_id)
+    field = app.text_area if box == "recipient" else app.text_input
+    field(key=f"decision_{box}").set_value("x" * 1601)
+    next(button for button in app.button if "Keep for the report" in button.label).click().run()
+    said_so = f"“{question}” takes at most 600 characters, not 1,601."
+    assert said_so in [error.value for error in app.error] and decision_form.KEPT not in app.session_state
+
+
 def test_dates_in_the_wrong_order_are_refused_and_nothing_is_kept(data, smoke_specs):
     app = opened(runs=smoke_specs["dp"].run_id)
     app.date_input(key="decision_review").set_value(date(2028, 1, 1))
