@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -292,7 +293,8 @@ def test_a_presenter_with_uploads_takes_the_class_to_the_page_alone(served, monk
     )
     assert not {"room", "host"} & set(dict(sent.query))
     host.toggle(key="class-lead").set_value(False).run()
-    monkeypatch.setattr("core.runs.uploads.records.uploads", lambda data, owner: ["an upload"])
+    upload = SimpleNamespace(digest="0123456789ab")
+    monkeypatch.setattr("core.runs.uploads.records.uploads", lambda data, owner: [upload])
     press(host, "class-everybody")
     assert rooms.counts(code).sent.query == () and rooms.counts(code).sent.number > sent.number
     host.toggle(key="class-lead").set_value(True).run()
