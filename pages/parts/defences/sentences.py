@@ -28,8 +28,8 @@ HOW = """
 patients' values, its 14 prompts. Only the training notes, the training or the filtering of the output differ. Values
 are means over seeds; intervals are 95 % over seeds, never narrower than the average of the runs' own. *Control*: the
 same figure for held-out patients, whom no model was trained on (for canaries: those never planted). The AUC is that of
-the loss attack by note, also where DP is per patient. A filter is tried on the seeds whose generated texts are stored,
-which may be fewer.
+the loss attack by note, also where DP is per patient. A filter is tried on the seeds with stored texts, which may be
+fewer.
 
 **Deduplication** drops notes whose five-word shingles agree at 80 % or more with an earlier note's (Jaccard; Lee et al.
 2022), then lines of five words or more that an earlier note contains. A canary planted eight times is then read once.

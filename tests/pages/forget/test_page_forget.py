@@ -211,27 +211,23 @@ def test_the_live_work_says_how_long_its_part_takes(forgotten, monkeypatch):
     workspace = Workspace(root, shared=())
     work = live.Work(workspace.run(run_id), patient, workspace, User("a student"))
     assert live._doing(work, NAMED, 3) == "Waiting for its turn …"
-    clock = SimpleNamespace(monotonic=lambda: now)
+    clock = SimpleNamespace(monotonic=lambda: clock.now)
     monkeypatch.setattr(live, "time", clock)
-    now = 100.0
-    work._report("ascent", "reading notes", 20, 100)
-    assert live._doing(work, NAMED, 1) == "Gradient ascent: reading notes; then 1 more model"
-    now = 108.0
-    work._report("ascent", "reading notes", 60, 100)
-    assert live._doing(work, NAMED, 2) == "Gradient ascent: reading notes · 8 s left; then 2 more models"
-    now = 200.0
-    work._report("ascent", "unlearning", 0, 10)
-    now = 206.0
-    work._report("ascent", "unlearning", 5, 10)
-    assert live._doing(work, NAMED, 0) == "Gradient ascent: unlearning · 6 s left or less"
-    work._report("public", "reading notes", 10, 10)
-    now = 300.0
-    work._report("public", "reading notes", 0, 100)
-    now = 306.0
-    work._report("public", "reading notes", 10, 100)
-    assert live._doing(work, NAMED, 0) == "Public model: reading notes · 54 s left"
-    work._report("ascent", "writing texts", 0, 7)
-    assert live._doing(work, NAMED, 0) == "Gradient ascent: writing texts"
+
+    def doing(now, *reported, later=0):
+        clock.now = now
+        work._report(*reported)
+        return live._doing(work, NAMED, later)
+
+    assert doing(100, "ascent", "reading notes", 20, 100, later=1).endswith("reading notes; then 1 more model")
+    said_then = "Gradient ascent: reading notes · 8 s left; then 2 more models"
+    assert doing(108, "ascent", "reading notes", 60, 100, later=2) == said_then
+    doing(200, "ascent", "unlearning", 0, 10)
+    assert doing(206, "ascent", "unlearning", 5, 10) == "Gradient ascent: unlearning · 6 s left or less"
+    doing(206, "public", "reading notes", 10, 10)
+    doing(300, "public", "reading notes", 0, 100)  # a second pass over the same notes
+    assert doing(306, "public", "reading notes", 10, 100) == "Public model: reading notes · 54 s left"
+    assert doing(306, "ascent", "writing texts", 0, 7) == "Gradient ascent: writing texts"
 
 
 def test_the_live_work_can_be_cancelled_and_says_so(forgotten, smoke_specs, caplog):
