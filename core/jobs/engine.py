@@ -382,6 +382,7 @@ class Engine(QueueRights):
                 return job
             if not self.may_cancel(job_id, user):
                 raise Refused("Only the user who submitted a job, or the instructor, can cancel it.")
+            message = self._who_cancels(job_id, user)
             ticket, there = self._queue.get(job_id), self._shared.elsewhere().get(job_id)
             waited = ticket.future is None if ticket is not None else job.state == "queued"
             asked = ticket if ticket is not None else there
@@ -392,9 +393,7 @@ class Engine(QueueRights):
             work.withdraw()
             self._queue.remove(job_id)
             if job.is_audit or work.folder.exists() or work.finished() is None:  # else it ended at this moment: done
-                self._ended[job_id] = Job(
-                    job.run_id, job.spec, "cancelled", "Cancelled.", job.submitted, None, job.is_audit
-                )
+                self._ended[job_id] = Job(job.run_id, job.spec, "cancelled", message, job.submitted, None, job.is_audit)
             self._shared.cancelled(job_id, give_back=asked.user if asked is not None and waited else None)
             self._publish()
             return self.status(job_id)

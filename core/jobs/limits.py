@@ -1,8 +1,9 @@
 """Permissions for the queue: limits per user, owners of jobs, and the instructor's key.
 
-Commands are run by the machine's owner and have no limits. On the pages, a user is a browser session or a signed-in
-person. `make class` sets PHILAB_CLASS=1, which makes the limits strict and lets users cancel only their own jobs, and
-PHILAB_INSTRUCTOR_KEY: anyone who knows the key can cancel and reorder all jobs, close the queue, and has no limits.
+Commands are run by the machine's owner and have no limits. On the pages, a user is a signed-in person, a class's
+browser or a browser session. `make class` sets PHILAB_CLASS=1, which makes the limits strict and lets users cancel only
+their own jobs, and PHILAB_INSTRUCTOR_KEY: anyone who knows the key can cancel and reorder all jobs, close the queue,
+and has no limits.
 """
 
 from __future__ import annotations

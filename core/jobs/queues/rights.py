@@ -19,6 +19,11 @@ class QueueRights(JobStates):
         """Whether this user submitted the job, at any server."""
         return user is not None and self._shared.owner(job_id) == user.name
 
+    def _who_cancels(self, job_id: str, user: User | None) -> str:
+        """A cancelled job's message. A student is informed that it was the instructor."""
+        by_instructor = user is not None and self.limits.in_class and not self.owns(job_id, user)
+        return "Cancelled by the instructor." if by_instructor else "Cancelled."
+
     def move(self, job_id: str, place: int, user: User | None = None) -> None:
         """Move a waiting job to another place in the queue (0 = next). Raises Refused."""
         self._only_instructors(user)

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
+from core.jobs.limits import Limits
 from pages.parts.access import gate
 from pages.parts.common import page_files
 from pages.parts.session import classroom, owner, resources, seat
@@ -27,7 +28,7 @@ def begin(name: str, known: Collection[str]) -> None:
         known: Every page's short name.
     """
     classroom.clear_screen()
-    if classroom.room():
+    if classroom.room() or Limits.of().in_class:
         seat.keep()
     if classroom.host_key():
         now = classroom.counts()

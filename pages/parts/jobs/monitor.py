@@ -287,6 +287,8 @@ def progress_bar(job: Job, progress: Progress) -> None:
         _badge(job.state)
         if job.message and job.state in ("failed", "interrupted"):
             st.error(literal(job.message, 600), icon=":material/error:")
+        elif job.state == "cancelled":
+            st.caption(literal(job.message, 600))
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.progress(share, text=stage_in_words(job, progress))

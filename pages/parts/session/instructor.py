@@ -8,7 +8,7 @@ import streamlit as st
 
 from core.jobs.limits import NOBODY, Limits, Refused, User, in_words
 from pages.parts.access import viewer
-from pages.parts.session import owner
+from pages.parts.session import owner, seat
 
 if TYPE_CHECKING:
     from core.jobs.engine import Engine
@@ -19,7 +19,16 @@ _KEY, _TYPED, _WRONG = "instructor_key", "instructor_typed", "instructor_wrong"
 
 def user() -> User:
     """The session's user, with the instructor's key if it was entered, or with the role of who is signed in."""
-    return User(owner.owner(), st.session_state.get(_KEY, ""), viewer.instructs())
+    return User(_name(), st.session_state.get(_KEY, ""), viewer.instructs())
+
+
+def _name() -> str:
+    """What tells users of the queue apart: the sign-in; in a class without one the browser; otherwise the session.
+
+    A student who reloads the page keeps their jobs, to watch and to cancel, and their limits.
+    """
+    name = owner.owner()  # also asks whether the viewer is still signed in
+    return seat.user() if Limits.of().in_class and not viewer.standing().required else name
 
 
 def instructs(engine: Engine) -> bool:

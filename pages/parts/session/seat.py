@@ -1,11 +1,13 @@
-"""A browser's seat in a class: a random name that it keeps in a cookie, so that who comes back is no second voter.
+"""A browser's seat in a class: a random name that it keeps in a cookie.
 
-The name says nothing about a person. Rooms store only a digest of it under their own key, so two classes cannot be
-linked. Without cookies a seat lasts as long as the session.
+Whoever reloads the page is then no second voter, and can still cancel their jobs. The name says nothing about a person.
+Rooms store only a digest of it under their own key, so two classes cannot be linked. Without cookies a seat lasts as
+long as the session.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import secrets
 
@@ -24,6 +26,11 @@ def seat() -> str:
     if _SEAT not in st.session_state:
         st.session_state[_SEAT] = _kept() or secrets.token_urlsafe(16)
     return st.session_state[_SEAT]
+
+
+def user() -> str:
+    """The seat as a user's name in the queue. A digest: the name is on disk, and whoever reads it gets no seat."""
+    return "seat-" + hashlib.sha256(seat().encode()).hexdigest()[:32]
 
 
 def keep() -> None:

@@ -17,6 +17,7 @@ from core.spec import CORPUS_PRESETS, PrivacySpec, RunSpec, recipe
 from pages.parts.jobs import monitor
 from pages.parts.jobs.battery import LABEL
 from pages.parts.jobs.sentences import already_trained
+from pages.parts.session import seat
 from tests.pages.visit import visit
 
 KEY = "3f2a-91bc-77de-0a45-c3d8"
@@ -65,6 +66,31 @@ def test_a_student_cancels_their_own_job_only(engine: Engine) -> None:
     assert not app.exception and [job.id for job in engine.jobs() if job.active] == [other]
 
 
+@pytest.mark.parametrize(("second", "is_the_same"), [("a" * 22, True), ("b" * 22, False)])
+def test_a_student_who_reloads_the_page_keeps_the_job(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, second: str, is_the_same: bool
+) -> None:
+    """The browser's cookie says who it is; another browser may not cancel the job."""
+    monkeypatch.setattr(seat, "_kept", lambda: "a" * 22)
+    _, own = submitted(engine)
+    monkeypatch.setattr(seat, "_kept", lambda: second)
+    reloaded = visit("train", **TINY)
+    assert (f"cancel-queue-{own}" in keys(reloaded)) == is_the_same
+    assert any("yours" in shown.value for shown in reloaded.markdown) == is_the_same
+    assert "aaaa" not in (engine.workspace.root / "jobs").joinpath("queue.sqlite").read_bytes().decode("latin-1")
+
+
+def test_a_student_sees_that_the_instructor_cancelled_the_job(engine: Engine) -> None:
+    app, own = submitted(engine)
+    engine.cancel(own, User("session-of-the-instructor", KEY))
+    app.run()
+    assert not app.exception and any("Cancelled by the instructor" in told.value for told in app.caption)
+    app.button(key="train").click().run()
+    app.run()
+    app.button(key=f"cancel-queue-{own}").click().run()
+    assert engine.status(own).message == "Cancelled."
+
+
 def test_a_hidden_job_of_another_user_is_counted_as_what_it_is(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The list has one job, before which another one waits: not “next”, and not one more of the list."""
     hidden = CORPUS_PRESETS["smoke"].model_copy(update={"seed": 99})
@@ -94,10 +120,10 @@ def test_a_disk_that_is_full_when_a_job_is_cancelled_is_a_sentence(
 
 
 def test_a_third_job_is_refused_in_a_sentence(engine: Engine) -> None:
-    app = visit("train", **TINY)
-    name = app.session_state["owner_of_this_session"]
-    for seed in (1, 2):
-        engine.submit(spec_of(seed), User(name))
+    app, _ = submitted(engine)
+    app.number_input(key="training_seed").set_value(1).run()
+    app.button(key="train").click().run()
+    app.number_input(key="training_seed").set_value(2).run()
     app.button(key="train").click().run()
     assert not app.exception
     assert any("You have 2 jobs waiting or running" in error.value for error in app.error)
