@@ -1,6 +1,6 @@
 """ε of any history of Poisson-sampled Gaussian steps: certified numerical composition, and Rényi DP.
 
-A `History` gives the number of steps for each (σ, q). `core.training.accounting.mechanism` uses it for one run,
+A `History` gives the number of steps for each (σ, q). `core.training.accounting.gaussian` uses it for one run,
 `core.training.accounting.composition` for everything released about the same data, and
 `core.training.accounting.group_privacy` for patients with several notes. Every value is an upper bound for both removed
 and added units.

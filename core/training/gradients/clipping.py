@@ -10,8 +10,8 @@ noise of standard deviation σ·C is added to the *sum*, once. `Clipper` does th
 Opacus' optimiser is not used because its `DPOptimizer` needs per-sample gradients on the parameters, and its ghost mode
 rejects tied embeddings and needs a second backward pass. What remains of it (a normal draw and a division) is shorter
 than the adapter would be, and `core.training.gradients.noise` draws from a better generator. ε is accounted by
-`core.training.accounting.privacy_loss`, which is tested against exact values and other accountants; RDP and GDP are
-Opacus' (`core.training.accounting.mechanism`).
+`core.training.accounting.privacy_loss`, which is tested against exact values and other accountants. Its RDP is Opacus',
+and so is the GDP of `core.training.accounting.gaussian`.
 """
 
 from __future__ import annotations
