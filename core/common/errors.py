@@ -1,4 +1,4 @@
-"""Which errors carry a sentence for people, and which show a fault in the program."""
+"""Which errors carry a sentence for people, which show a fault in the program, and the one that is no failure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from types import TracebackType
 
 _PACKAGES = ("core", "pages", "bench")
 _PLAIN = (ValueError, LookupError, RuntimeError)  # those, not their subclasses: KeyError("split") is no sentence
+
+
+class Cancelled(Exception):
+    """`should_stop` ended the work. A run leaves nothing behind; an audit keeps all finished attacks."""
 
 
 def is_sentence(error: BaseException) -> bool:

@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from core.common.errors import Cancelled
 from core.jobs.by_store.messages import asked_to_stop, teller
 from core.pipeline.full_audit import audit
 from core.pipeline.training_run import execute
-from core.runs.events import Cancelled, asked_to_cancel, read_status
+from core.runs.events import asked_to_cancel, read_status
 from core.runs.integrity.disk import error_sentence
 from core.runs.remote.sharing import store_of
 from core.runs.store import Workspace

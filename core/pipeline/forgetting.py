@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from core.attacks.registry import MASKED
+from core.common.errors import Cancelled
 from core.common.files import is_private, make_folder
 from core.common.folders import building, publish
 from core.corpus.tables import Corpus
 from core.evaluation.forgetting import ARMS
 from core.runs.audits import Outcome, StoredAudit, file_name
-from core.runs.events import Cancelled, asked_to_cancel
+from core.runs.events import asked_to_cancel
 from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.lock import held
 from core.runs.run import Run

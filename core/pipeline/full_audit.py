@@ -19,18 +19,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
+from core.common.errors import Cancelled
 from core.evaluation.audit_summaries import Audited, Summary
 from core.runs.audits import ATTACKS_FILE, Outcome, StoredAudit
-from core.runs.events import (
-    CANCEL_FILE,
-    STATUS_FILE,
-    Cancelled,
-    EventLog,
-    Status,
-    asked_to_cancel,
-    read_status,
-    write_status,
-)
+from core.runs.events import CANCEL_FILE, STATUS_FILE, EventLog, Status, asked_to_cancel, read_status, write_status
 from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.lock import held
 from core.runs.run import Run

@@ -13,11 +13,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from core.common.errors import Cancelled
 from core.common.files import make_folder
 from core.common.folders import remove
 from core.evaluation.guarantee.step_audit import PLANTED, StepAudit, check_canaries, row_of, step_audit
 from core.runs.audits import Outcome, StoredAudit
-from core.runs.events import Cancelled
 from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.lock import held
 from core.runs.run import Run

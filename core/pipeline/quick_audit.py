@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from core.corpus.tables import Corpus
-from core.runs.events import Cancelled
 from core.runs.tables import READING, UTILITY
 from core.spec import RunSpec
 
@@ -63,12 +62,9 @@ def figures(
 
 
 def _extract(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, stop: Stop) -> Frames:
-    from core.attacks.memorisation.extraction import ExtractionStopped, extract, index_of
+    from core.attacks.memorisation.extraction import extract, index_of
 
-    try:
-        return extract(lm, corpus, index_of(corpus), spec.audit, on_progress=report, should_stop=stop)
-    except ExtractionStopped as stopped:
-        raise Cancelled(str(stopped)) from stopped
+    return extract(lm, corpus, index_of(corpus), spec.audit, on_progress=report, should_stop=stop)
 
 
 def _score(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, stop: Stop) -> Frames:
@@ -98,13 +94,10 @@ def _read(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, st
 def _use(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, stop: Stop) -> Frames:
     """What the model is good for: entities, inference and texts. Heads learn from population patients alone."""
     from core.models.build import load
-    from core.tasks.utility import UtilityStopped, utility_counts
+    from core.tasks.utility import utility_counts
 
-    try:
-        base = lm if spec.is_base else None
-        return (utility_counts(lm, lambda: base or load(spec.model), corpus, spec, report=report, should_stop=stop),)
-    except UtilityStopped as stopped:
-        raise Cancelled(str(stopped)) from stopped
+    base = lm if spec.is_base else None
+    return (utility_counts(lm, lambda: base or load(spec.model), corpus, spec, report=report, should_stop=stop),)
 
 
 USES = QuickAttack(

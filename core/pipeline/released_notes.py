@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from core.common.errors import Cancelled
 from core.corpus.cohort_detector import cohort_detector
 from core.corpus.tables import Corpus
 from core.evaluation import released_notes as figures
 from core.evaluation.summary import Row
-from core.runs.events import Cancelled
 from core.runs.run import Run
 from core.runs.store import Workspace
 from core.spec import ModelSpec, PrivacySpec, recipe

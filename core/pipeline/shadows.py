@@ -19,9 +19,9 @@ from safetensors.numpy import save
 
 from core.attacks.membership.decision import LOSS
 from core.attacks.registry import MASKED
+from core.common.errors import Cancelled
 from core.common.files import make_folder, replaced
 from core.common.randomness import PublicSeed
-from core.runs.events import Cancelled
 from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.lock import held
 from core.runs.run import Run

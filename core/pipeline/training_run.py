@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from core.common.errors import Cancelled
 from core.common.files import make_folder, replace_text, settle
 from core.common.formatting import setting_text
 from core.common.randomness import PublicSeed, Randomness
@@ -25,7 +26,7 @@ from core.pipeline.epochs.evaluation import evaluator
 from core.pipeline.epochs.sample import writer
 from core.pipeline.quick_audit import Progress, Stop, attacks_of
 from core.runs import noise_key
-from core.runs.events import CANCEL_FILE, Cancelled, EventLog, State, Status, asked_to_cancel, read_status, write_status
+from core.runs.events import CANCEL_FILE, EventLog, State, Status, asked_to_cancel, read_status, write_status
 from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.lock import held
 from core.runs.remote.sharing import fetched, leased, publish, shared, store_of

@@ -22,10 +22,6 @@ PROGRESS_SECONDS = 0.25
 LOOK_SECONDS = 0.2  # between two looks at the disk for a request to stop
 
 
-class Cancelled(Exception):
-    """`should_stop` ended a run, which leaves nothing behind, or an audit, which keeps all finished attacks."""
-
-
 def asked_to_cancel(folder: Path, withdrawn: Callable[[], bool] = lambda: False) -> Callable[[], bool]:
     """A function that tells whether a job was cancelled: its folder has a cancel file, or it was `withdrawn`.
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
+from core.common.errors import Cancelled
 from core.corpus.tables import Corpus
 from core.models.build import LanguageModel
 from core.spec import RunSpec
@@ -28,10 +29,6 @@ _STREAM = 57
 
 Report = Callable[[int, int], None]
 Stop = Callable[[], bool]
-
-
-class UtilityStopped(Exception):
-    """`should_stop` ended the measurement."""
 
 
 def utility_counts(
@@ -57,7 +54,7 @@ def utility_counts(
         should_stop: asked between the tokens of generated texts.
 
     Raises:
-        UtilityStopped: when `should_stop()` returns True.
+        Cancelled: when `should_stop()` returns True.
     """
     seed, frames = spec.audit.seed, []
     learned, judged = labelled_notes(corpus, seed)
@@ -114,7 +111,7 @@ def _text_counts(
 ) -> list[pd.DataFrame]:
     texts = own_texts(lm, len(reference), seed, should_stop=stop)
     if stop is not None and stop():
-        raise UtilityStopped("the measurement of the model's own texts was stopped")
+        raise Cancelled("the measurement of the model's own texts was stopped")
     units = others["patient_id"].tolist()
     return [
         cluster_counts(base, texts, [None] * len(texts), reference, GENERATED, seed),

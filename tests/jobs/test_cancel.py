@@ -13,12 +13,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from core.common.errors import Cancelled
 from core.jobs import task
 from core.jobs.engine import Engine
 from core.jobs.work import Work
 from core.pipeline import full_audit as auditing
 from core.pipeline import training_run
-from core.runs.events import CANCEL_FILE, Cancelled, read_events
+from core.runs.events import CANCEL_FILE, read_events
 from core.runs.lock import held
 from core.runs.run import RunNotFound
 from core.runs.store import Workspace

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from core.common.errors import Cancelled
 from core.jobs.work import Work
 from core.pipeline.full_audit import audit
 from core.pipeline.training_run import RunBuilder, execute
-from core.runs.events import CANCEL_FILE, LOOK_SECONDS, Cancelled
+from core.runs.events import CANCEL_FILE, LOOK_SECONDS
 from core.runs.store import Workspace
 from core.spec import RunSpec
 

@@ -13,13 +13,13 @@ import pytest
 
 from core.__main__ import main
 from core.attacks.memorisation.extraction import index_of
+from core.common.errors import Cancelled
 from core.corpus.tables import LEFT_OUT, Corpus
 from core.evaluation.forgetting import summary
 from core.evaluation.sweep.sweeps import sweeps_of
 from core.models.build import load
 from core.pipeline import forgetting
 from core.pipeline.forgetting import forget, retrain
-from core.runs.events import Cancelled
 from core.runs.integrity.verify import run_problems
 from core.runs.run import Run
 from core.runs.store import Workspace

@@ -13,9 +13,9 @@ from core.__main__ import main
 from core.attacks import registry
 from core.attacks.membership import attacks, reference
 from core.attacks.registry import Attack
+from core.common.errors import Cancelled
 from core.evaluation.audit_summaries import Summary
 from core.pipeline.full_audit import audit, open_attacks, target_of
-from core.pipeline.training_run import Cancelled
 from core.runs.audits import AuditBroken, file_name
 from core.runs.run import Run
 from core.runs.store import Workspace

@@ -12,10 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from core.common.errors import Cancelled
 from core.corpus.synthetic.canaries import draw
 from core.evaluation.summary import summarise
 from core.pipeline.epochs.evaluation import tracked_canaries
-from core.pipeline.training_run import Cancelled, execute
+from core.pipeline.training_run import execute
 from core.runs.events import read_events, read_status
 from core.runs.store import Workspace
 from core.runs.tables import ADDED, SCHEMAS, UTILITY

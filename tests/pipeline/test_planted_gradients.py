@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from core.__main__ import main
+from core.common.errors import Cancelled
 from core.evaluation.guarantee.step_audit import PLANTED_COLUMNS, chosen_proof, step_audit, stored_proofs
 from core.evaluation.wording import planted_sentence
 from core.models.build import load
@@ -18,7 +19,6 @@ from core.pipeline.full_audit import open_figures
 from core.pipeline.planted_gradients import plant
 from core.runs.audits import AuditBroken
 from core.runs.backup.kinds import files_of
-from core.runs.events import Cancelled
 from core.runs.lock import inner_work
 from core.runs.store import Workspace
 from core.training.checks import steps

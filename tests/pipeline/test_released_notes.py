@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 
 from core.__main__ import main
+from core.common.errors import Cancelled
 from core.corpus.tables import Corpus
 from core.evaluation import released_notes as figures
 from core.pipeline import released_notes as module
 from core.pipeline.released_card import card_files, card_text, describe, publish
 from core.pipeline.released_notes import can_write_notes, released_notes
-from core.runs.events import Cancelled
 from core.runs.facts import FLOATING_POINT, FOLLOWS_FROM_A_SEED, LIMITS, RESTS_ON_A_KEY
 from core.runs.store import Workspace
 from core.spec import CorpusSpec

@@ -18,9 +18,10 @@ from safetensors.torch import load_file
 
 from core.cli.settings import noise_source
 from core.common import versions
+from core.common.errors import Cancelled
 from core.common.randomness import PublicSeed
 from core.models.build import load
-from core.pipeline.training_run import Cancelled, execute
+from core.pipeline.training_run import execute
 from core.runs import noise_key
 from core.runs.events import read_events
 from core.runs.run import PRIVACY_FILE, read_privacy, read_spec, read_trained_by

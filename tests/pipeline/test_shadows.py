@@ -16,13 +16,13 @@ from core.attacks.evaluation_set import evaluation_notes, mean_log_likelihoods_u
 from core.attacks.membership.decision import LOSS
 from core.attacks.membership.shadow_models import likelihood_ratios
 from core.attacks.registry import Target
+from core.common.errors import Cancelled
 from core.common.randomness import PublicSeed
 from core.corpus.transforms.defences import defended
 from core.pipeline import shadows
 from core.pipeline.full_audit import audit, target_of
 from core.pipeline.shadows import FIRST_SEED, folder_name, lira_stability, made, shadow_notes, train_shadows
 from core.runs.audits import Outcome
-from core.runs.events import Cancelled
 from core.runs.store import Workspace
 from core.spec import DefenceSpec, ModelSpec, PrivacySpec, RiskLimit, RunSpec, schema
 from core.training.trainer import train

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from core.common.errors import Cancelled
 from core.corpus.synthetic.hospital import build
 from core.corpus.tables import Corpus
 from core.models.build import LanguageModel
@@ -139,7 +140,7 @@ def test_it_can_be_stopped(corpus, lm):
     with pytest.raises(InterruptedError):
         utility.utility_counts(lm, lambda: lm, corpus, run_spec(lm.kind), report=stopped)
     if lm.causal:
-        with pytest.raises(utility.UtilityStopped):
+        with pytest.raises(Cancelled):
             utility.utility_counts(lm, lambda: lm, corpus, run_spec(lm.kind), should_stop=lambda: True)
 
 

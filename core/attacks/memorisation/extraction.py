@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from core.attacks.prompts import PROMPTS, AttackPrompt
+from core.common.errors import Cancelled
 from core.corpus.cohort_detector import cohort_detector
 from core.corpus.tables import Corpus
 from core.models.generation import MASKED_SWEEPS
@@ -43,10 +44,6 @@ HIT_COLUMNS = {
     "split": "str",
     "rule": "str",
 }
-
-
-class ExtractionStopped(Exception):
-    """`should_stop` ended the attack. Partial results are never returned: rates over fewer samples would mislead."""
 
 
 def index_of(corpus: Corpus) -> PhiIndex:
@@ -86,7 +83,8 @@ def extract(
         (generations, hits), the tables of docs/reference/tables.md.
 
     Raises:
-        ExtractionStopped: when `should_stop()` returns True.
+        Cancelled: when `should_stop()` returns True. Partial results are never returned: rates over fewer samples would
+            mislead.
     """
     generations = generate(lm, audit, prompts=prompts, greedy=greedy, on_progress=on_progress, should_stop=should_stop)
     ours = value_hits(generations, index, cohort_detector(corpus.spec))
@@ -149,7 +147,7 @@ def generate(
         part = asked[start : start + size]
         texts = _answers(lm, [prompt.text for prompt, _ in part], [seed for _, seed in part], audit, greedy, stop)
         if stop():
-            raise ExtractionStopped(f"the extraction attack was stopped after {len(rows):,} of {total:,} generations")
+            raise Cancelled(f"the extraction attack was stopped after {len(rows):,} of {total:,} generations")
         for (prompt, seed), text in zip(part, texts, strict=True):
             rows.append((len(rows), prompt.prompt_id, prompt.text, seed, text))
         if on_progress is not None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from core.common.errors import is_sentence
-from core.runs.events import Cancelled
+from core.common.errors import Cancelled, is_sentence
 from core.runs.integrity.disk import error_sentence
 
 log = logging.getLogger(__name__)

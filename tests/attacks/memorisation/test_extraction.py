@@ -10,7 +10,6 @@ from core.attacks.memorisation import extraction
 from core.attacks.memorisation.extraction import (
     GENERATION_COLUMNS,
     OLD_RULE_RECORDS,
-    ExtractionStopped,
     extract,
     generate,
     index_of,
@@ -18,6 +17,7 @@ from core.attacks.memorisation.extraction import (
     value_hits,
 )
 from core.attacks.prompts import PROMPTS, own_prompts, read_prompts
+from core.common.errors import Cancelled
 from core.corpus.synthetic.hospital import build
 from core.models import encoding, tokenizer
 from core.models.build import LanguageModel
@@ -179,7 +179,7 @@ def test_progress_and_stop(corpus, monkeypatch):
     seen: list[tuple[int, int]] = []
     generate(lm, AUDIT, on_progress=lambda done, total: seen.append((done, total)))
     assert seen == [(min(4 * number, 42), 42) for number in range(1, 12)]
-    with pytest.raises(ExtractionStopped, match="stopped after 8 of 42 generations"):
+    with pytest.raises(Cancelled, match="stopped after 8 of 42 generations"):
         seen.clear()
         generate(lm, AUDIT, on_progress=lambda *at: seen.append(at), should_stop=lambda: len(seen) == 2)
 

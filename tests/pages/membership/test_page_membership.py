@@ -15,13 +15,13 @@ import pytest
 from core.attacks.battery import applicable
 from core.attacks.membership.shadow_models import CAUGHT_COLUMNS
 from core.attacks.membership.shadow_scores import ShadowScores
+from core.common.errors import Cancelled
 from core.common.formatting import REPRODUCIBLE
 from core.evaluation.membership.curve import Caught, Ceiling
 from core.evaluation.membership.lira_stability import stability
 from core.evaluation.membership.overlap import overlap
 from core.evaluation.membership.units import units
 from core.pipeline.full_audit import audit
-from core.runs.events import Cancelled
 from core.runs.store import Workspace
 from core.training.accounting.mechanism import Mechanism
 from pages.parts.jobs.battery import LABEL

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from core.common.errors import Cancelled
 from core.demo.export import copy_run
 from core.pipeline.training_run import RunBusy, execute
-from core.runs.events import Cancelled, read_status
+from core.runs.events import read_status
 from core.runs.remote import lease as leases
 from core.runs.remote import sharing
 from core.runs.remote.lease import Lease
