@@ -210,7 +210,7 @@ class Workspace:
         for stored in self._audits():
             found += [f"The audit of run {stored.run_id}: {one}" for one in stored.problem_sentences()]
         for folder in self._cohorts():
-            found += [f"Cohort {folder.name}: its file {name} {what}." for name, what in cohort_problems(folder)]
+            found += [f"Cohort {folder.name}: its file {name} {what}." for name, what in unreadable_tables(folder)]
         return found if self.viewer is not None else [*found, *damaged_records(self.root)]
 
     def _may_name(self, folder: Path) -> bool:
@@ -361,7 +361,7 @@ class Workspace:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def cohort_problems(folder: Path) -> Iterator[tuple[str, str]]:
+def unreadable_tables(folder: Path) -> Iterator[tuple[str, str]]:
     """(file, what is wrong with it) for a cohort's tables that cannot be used."""
     tables = dict(COHORT_TABLES)
     if (folder / "diagnoses.parquet").exists():
@@ -373,7 +373,7 @@ def cohort_problems(folder: Path) -> Iterator[tuple[str, str]]:
 
 def is_whole_cohort(folder: Path) -> bool:
     """Whether the cohort in this folder can be used."""
-    return next(cohort_problems(folder), None) is None
+    return next(unreadable_tables(folder), None) is None
 
 
 def _read_or_build(folder: Path | None, spec: CorpusSpec) -> Corpus:
