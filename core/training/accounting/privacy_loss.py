@@ -90,7 +90,7 @@ def _numerical_epsilon(history: Frozen, delta: float, units: int) -> float:
     kinds, steps = _kinds(dict(history), delta, units)
     if not kinds:
         return 0.0
-    if len(kinds) == 1 and steps == [1] and kinds[0].log_weights[0] == -math.inf:
+    if _unsampled(kinds):
         return _unsampled_epsilon(kinds[0].sigma, delta)
     found = _losses(history, delta, units)
     with quiet():
@@ -123,8 +123,8 @@ def numerical_delta(history: History, epsilon: float) -> float:
 
 def has_numerical_deltas(history: History) -> bool:
     """Whether `numerical_deltas` computes its values; if not, they are 1 because nothing better is known."""
-    kinds, steps = _kinds(history, PROFILE_TAIL, 1)
-    if not kinds or (len(kinds) == 1 and steps == [1] and kinds[0].log_weights[0] == -math.inf):
+    kinds, _ = _kinds(history, PROFILE_TAIL, 1)
+    if not kinds or _unsampled(kinds):
         return True
     return _losses(tuple(sorted(history.items())), PROFILE_TAIL, 1) is not None
 
@@ -137,7 +137,7 @@ def numerical_deltas(history: History, epsilons: np.ndarray) -> np.ndarray:
     kinds, steps = _kinds(history, PROFILE_TAIL, 1)
     if not kinds:
         return np.zeros(len(epsilons))
-    if len(kinds) == 1 and steps == [1] and kinds[0].log_weights[0] == -math.inf:
+    if _unsampled(kinds):
         return _unsampled_deltas(kinds[0].sigma, epsilons)
     found = _losses(tuple(sorted(history.items())), PROFILE_TAIL, 1)
     if found is None:
@@ -178,6 +178,11 @@ def _kinds(history: History, delta: float, units: int) -> tuple[list[Step], list
         kinds.append(Step.sampled(1 / math.sqrt(precision), 1.0))
         steps.append(1)
     return kinds, steps
+
+
+def _unsampled(kinds: Sequence[Step]) -> bool:
+    """Whether all steps are without sampling: `_kinds` has made one Gaussian mechanism of them, with a closed form."""
+    return len(kinds) == 1 and kinds[0].log_weights[0] == -math.inf
 
 
 def _unsampled_epsilon(multiplier: float, delta: float) -> float:
