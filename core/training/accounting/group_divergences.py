@@ -17,8 +17,9 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import gammaln, log_ndtr, logsumexp
+from scipy.special import log_ndtr, logsumexp
 
+from core.training.accounting.loss_distribution import log_binomial
 from core.training.accounting.privacy_loss import MOST_UNITS, History, Orders, quiet
 
 GROUP_ORDERS: Orders = (
@@ -64,10 +65,8 @@ class _Ratio:
     """ln g on a grid of u = x/σ: values at the ends of the intervals, values and slopes in their middles."""
 
     def __init__(self, sigma: float, rate: float, units: int, most: float) -> None:
-        j = np.arange(units + 1)
-        choose = gammaln(units + 1) - gammaln(j + 1) - gammaln(units - j + 1)
-        self.weights = choose + j * math.log(rate) + (units - j) * math.log1p(-rate)  # ln of Bin(k, q)
-        self.shifts = j / sigma
+        self.weights = log_binomial(units, rate)
+        self.shifts = np.arange(units + 1) / sigma
         self.least, self.steepest = float(self.weights[0]), units / sigma  # of ln g, and of its slope
         low, high = self._ends(sigma, most)
         cells = min(math.ceil((high - low) / CELL), LARGEST_GRID, LARGEST_TABLE // (units + 1))

@@ -27,6 +27,13 @@ FLAT_CELLS = 1_000  # most cells between the least possible loss and the first c
 NEWTON_STEPS = 60
 
 
+def log_binomial(units: int, rate: float) -> np.ndarray:
+    """The log of Bin(k, q)(j), the probability that a step samples j of a person's k units, j = 0…k: (units + 1,)."""
+    j = np.arange(units + 1)
+    choose = gammaln(units + 1) - gammaln(j + 1) - gammaln(units - j + 1)
+    return choose + j * math.log(rate) + (units - j) * math.log1p(-rate)
+
+
 @dataclass(frozen=True)
 class Step:
     """One Gaussian step: noise N(0, σ²) on a sum that a person shifts by j with probability e^`log_weights[j]`.
@@ -43,9 +50,7 @@ class Step:
         """A Poisson-sampled step for a person with `units` units; outcomes of probability ≤ `missing` are cut off."""
         if rate == 1.0:
             return cls(sigma / units, (-math.inf, 0.0))
-        j = np.arange(units + 1)
-        choose = gammaln(units + 1) - gammaln(j + 1) - gammaln(units - j + 1)
-        logs = choose + j * math.log(rate) + (units - j) * math.log1p(-rate)
+        logs = log_binomial(units, rate)
         beyond = np.append(np.cumsum(np.exp(logs[:0:-1]))[::-1], 0.0)  # beyond[j] = P(more than j)
         last = max(1, int(np.argmax(beyond <= missing)))
         return cls(sigma, tuple(logs[: last + 1].tolist()), float(beyond[last]) * (1 + 1e-9))
