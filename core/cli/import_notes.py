@@ -68,7 +68,7 @@ def new_folder(out: Path, *, private: bool) -> Iterator[Path]:
     """A folder to write to, renamed to `out` (absent or empty) at the end, so that `out` is always complete."""
     from core.common.files import settle
     from core.common.folders import building
-    from core.runs.store import full_disk_as_sentence
+    from core.runs.integrity.disk import full_disk_as_sentence
 
     with full_disk_as_sentence("the cohort", out.parent), building(out.parent, private=private) as beside:
         yield beside

@@ -19,7 +19,8 @@ from core.demo.side_by_side import Prefixed, reason, workers
 from core.demo.work_left import WorkLeft
 from core.pipeline.progress_lines import Say, training_lines
 from core.pipeline.training_run import RunBusy, execute
-from core.runs.store import DiskFull, Workspace
+from core.runs.integrity.disk import DiskFull
+from core.runs.store import Workspace
 from core.spec import RunSpec
 
 STEP_SECONDS = 30.0  # between two lines about steps

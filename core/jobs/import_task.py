@@ -27,7 +27,7 @@ from core.corpus.importing.files import head
 from core.corpus.importing.importer import import_notes
 from core.corpus.importing.note_tables import Progress
 from core.phi.detector import tagger
-from core.runs.store import full_disk_as_sentence
+from core.runs.integrity.disk import full_disk_as_sentence
 
 COHORT, SEEN_FILE, PROGRESS_FILE, FAILED_FILE = "cohort", "seen.json", "progress.json", "failed.json"
 FIRST_ROWS = "first-rows"

@@ -24,7 +24,7 @@ from core.runs import audits, listing, noise_key
 from core.runs.audits import StoredAudit
 from core.runs.events import CANCEL_FILE, Status, read_status, write_status
 from core.runs.integrity.checksums import take as take_checksums
-from core.runs.integrity.disk import DiskFull, error_sentence, full_disk_as_sentence
+from core.runs.integrity.disk import error_sentence, full_disk_as_sentence
 from core.runs.integrity.upkeep import DIGEST, look_after
 from core.runs.integrity.whole import note_damage, table_problem
 from core.runs.run import RUN_ID, SPEC_FILE, Run, RunBroken, RunNotFound, check_run_id, read_spec, training_among
@@ -32,8 +32,6 @@ from core.runs.uploads.ownership import UPLOADED, cohort_of, mark_run, marked_co
 from core.runs.uploads.records import damaged_records, may_see, sees_upload
 from core.spec import CorpusSpec, RunSpec
 from core.spec.schema import SCHEMA, written
-
-__all__ = ["CORPORA_IN_MEMORY", "DEMO", "CohortGone", "DiskFull", "Workspace", "full_disk_as_sentence"]
 
 DEMO = ASSETS / "demo"
 CORPORA_IN_MEMORY = 4

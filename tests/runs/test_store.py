@@ -17,9 +17,10 @@ from core.__main__ import main
 from core.corpus.tables import Corpus
 from core.pipeline.training_run import execute
 from core.runs import run as run_files
+from core.runs.integrity.disk import DiskFull, full_disk_as_sentence
 from core.runs.integrity.whole import note_damage
 from core.runs.run import Run, RunBroken, RunNotFound, RunUnread, _opened, check_run_id
-from core.runs.store import DiskFull, Workspace, full_disk_as_sentence
+from core.runs.store import Workspace
 from core.runs.tables import SCHEMAS, TableMissing, read_table, write_table
 from core.spec import CORPUS_PRESETS, RunSpec
 

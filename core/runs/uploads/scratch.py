@@ -18,8 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from core.common.files import make_folder
+from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.lock import held, in_use
-from core.runs.store import full_disk_as_sentence
 from core.runs.uploads.records import FOLDER, seconds_kept
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ import streamlit as st
 from core.common.files import create
 from core.corpus.importing.files import BadNotes, listed
 from core.corpus.importing.mimic import TABLES, is_mimic
-from core.runs.store import full_disk_as_sentence
+from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.uploads.scratch import Scratch
 from pages.parts.session import owner, resources
 

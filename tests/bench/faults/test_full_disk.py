@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from bench.faults import full_disk
-from core.runs.store import DiskFull
+from core.runs.integrity.disk import DiskFull
 
 ROOT = Path(__file__).resolve().parents[3]
 FULL_AFTER = {"cohort": 3, "import": 2, "ledger": 1, "audit": 4}  # operations on files that write

@@ -16,9 +16,10 @@ from core.jobs.engine import Engine, EngineFailed, Job
 from core.pipeline.quick_audit import ATTACKS
 from core.runs.events import Status, append_event, write_status
 from core.runs.facts import promise_sentence
+from core.runs.integrity.disk import DiskFull
 from core.runs.lock import held
 from core.runs.progress import Progress, progress_of
-from core.runs.store import DiskFull, Workspace
+from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS, PrivacySpec, RiskLimit, RunSpec, VocabularySpec, recipe, recipe_of
 from core.training.accounting.gaussian import epsilon
 from core.training.accounting.risk import achieved

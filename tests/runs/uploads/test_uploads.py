@@ -10,9 +10,10 @@ import pytest
 from core.corpus.synthetic.hospital import build
 from core.corpus.tables import Corpus
 from core.runs.audits import Outcome
+from core.runs.integrity.disk import DiskFull
 from core.runs.lock import held
 from core.runs.run import RunNotFound
-from core.runs.store import CohortGone, DiskFull, Workspace
+from core.runs.store import CohortGone, Workspace
 from core.runs.uploads.deletion import MOST_UPLOADS, delete, keep, made_from, until_deleted
 from core.runs.uploads.deletion_codes import matches, new_code
 from core.runs.uploads.records import Upload, due, hours_kept, record_file, still_here, uploads, with_code, write_record
