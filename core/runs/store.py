@@ -147,24 +147,26 @@ class Workspace:
 
     def forget(self, digest: str) -> None:
         """Drop a deleted cohort from this process's memory, also if it is being read at this moment."""
-        listing.forget(self.root)
-        audits.forget(self.root)
-        with _corpora_lock:
-            _corpora_forgotten[self.root, digest] = _corpora_forgotten.get((self.root, digest), 0) + 1
-            _corpora.pop((self.root, digest), None)
+        self._forget([digest])
 
     def forget_imported(self, *, gone: bool = False) -> None:
         """Drop this data folder's imported cohorts from memory; with `gone`, only those no longer on disk.
 
         Another process may delete them and cannot change this one's memory.
         """
+        with _corpora_lock:
+            held = [corpus.spec for (root, _), corpus in _corpora.items() if root == self.root and corpus.spec]
+        imported = [spec for spec in held if spec.imported is not None]
+        self._forget([spec.digest() for spec in imported if not (gone and self.corpus_folder(spec))])
+
+    def _forget(self, digests: Sequence[str]) -> None:
+        """Drop these cohorts, and whatever else this process keeps of imported notes: every such cache belongs here."""
         listing.forget(self.root)
         audits.forget(self.root)
         with _corpora_lock:
-            held = [corpus.spec for (root, _), corpus in _corpora.items() if root == self.root and corpus.spec]
-        for spec in held:
-            if spec.imported is not None and not (gone and self.corpus_folder(spec)):
-                self.forget(spec.digest())
+            for key in ((self.root, digest) for digest in digests):
+                _corpora_forgotten[key] = _corpora_forgotten.get(key, 0) + 1
+                _corpora.pop(key, None)
 
     def corpus_folder(self, spec: CorpusSpec) -> Path | None:
         """The folder that holds the cohort of `spec` as Parquet, for queries; None if it is not on disk."""
