@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from core.common.randomness import PublicSeed, Randomness
 from core.models.build import LanguageModel
-from core.models.encoding import Samples
+from core.models.encoding import Samples, encode_samples, smallest_dtype
 from core.models.masking import MASK_SHARE
 from core.spec import PrivacySpec, TrainingSpec
 from core.training.losses import Batch, causal_batch, masked_batch
 from core.training.sampling import Purpose, Units, physical_batches, pieces, poisson_batches, shuffled_batches
 
 UnitPiece = tuple[Batch, np.ndarray]  # a batch and the unit of each of its examples (B,)
+
+
+def training_samples(lm: LanguageModel, texts: Sequence[str], max_tokens: int) -> Samples:
+    """The samples of at most `max_tokens` tokens that a training reads, with ids of the smallest type.
+
+    A setting above the model's context is cut to it.
+    """
+    return encode_samples(lm, texts, min(max_tokens, lm.context), dtype=smallest_dtype(lm))
 
 
 class Feed:

@@ -10,9 +10,8 @@ import torch
 
 from core.common.randomness import PublicSeed
 from core.models.build import LanguageModel
-from core.models.encoding import encode_samples, smallest_dtype
 from core.spec import PrivacySpec, TrainingSpec
-from core.training.batching import Feed, UnitPiece
+from core.training.batching import Feed, UnitPiece, training_samples
 from core.training.losses import example_losses
 from core.training.plan import sampled_plan
 from core.training.sampling import Units
@@ -50,8 +49,7 @@ def first_step(
     """
     patients = notes["patient_id"].to_numpy(dtype=object)
     planned = sampled_plan(privacy.unit, training, notes=len(notes), patients=len(set(patients)))
-    longest = min(training.max_tokens, lm.context)
-    samples = encode_samples(lm, notes["text"].array, longest, dtype=smallest_dtype(lm))
+    samples = training_samples(lm, notes["text"].array, training.max_tokens)
     feed = Feed(lm, samples, training, PublicSeed(training.seed))
     units = Units.build(privacy.unit, feed.note_index, patients)
     _, sample = feed.sampled(1, units, planned.sample_rate)
@@ -94,7 +92,6 @@ def _gram(
         )
     directions = np.zeros((len(drawn), count), dtype=np.float16)
     norms = np.zeros(len(drawn))
-    lm.model.eval()
     for row, unit in enumerate(drawn):
         flat = unit_gradient(lm, parameters, examples, int(unit), masks)
         norms[row] = float(flat.norm())

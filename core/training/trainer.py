@@ -22,9 +22,9 @@ from torch import Tensor, nn
 from core.common.randomness import PublicSeed, Randomness
 from core.common.versions import UNRECORDED, with_these
 from core.models.build import LanguageModel, accelerator
-from core.models.encoding import encode_samples, smallest_dtype
 from core.spec import PrivacySpec, TrainingSpec
 from core.training import checkpoint as checkpoints
+from core.training.batching import training_samples
 from core.training.events import EpochEvent, InStepEvent, StepEvent, TrainingResult
 from core.training.gradients.clipping import TrainingDiverged
 from core.training.plan import check, refuse_shards
@@ -85,9 +85,7 @@ def train(
         refuse_shards()
     if privacy.noise_source == "secret" and randomness.source != "secret":
         raise ValueError("these settings require secret noise, but training was given no secret key")
-    longest = min(training.max_tokens, lm.context)
-    samples = encode_samples(lm, notes["text"].array, longest, dtype=smallest_dtype(lm))
-    lm.model.eval()
+    samples = training_samples(lm, notes["text"].array, training.max_tokens)
     with trainable(lm.model, training.trainable) as parameters:
         if privacy.private:
             steps: Steps = PrivateSteps(lm, samples, patients, training, privacy, randomness)

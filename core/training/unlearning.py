@@ -26,11 +26,10 @@ from pydantic import Field
 
 from core.common.randomness import PublicSeed
 from core.models.build import LanguageModel
-from core.models.encoding import Samples, encode_samples, smallest_dtype
 from core.models.likelihood import note_losses
 from core.spec import TrainingSpec
 from core.spec.parts import Spec
-from core.training.batching import Feed
+from core.training.batching import Feed, training_samples
 from core.training.losses import Batch, example_losses
 
 Method = Literal["ascent", "fine-tuning", "difference"]
@@ -127,12 +126,11 @@ def unlearn(
         raise ValueError("this patient has no training notes: there is nothing to forget")
     if settings.method != "ascent" and not retain:
         raise ValueError(f"{settings.method} trains on the other patients' notes, and there are none")
-    longest = min(settings.max_tokens, lm.context)
     heard = partial(patient_loss, lm, forget, settings.max_tokens)
     lm.model.eval()  # no dropout, as in training
     batches = {
-        Part.FORGET: _batches(lm, forget, longest, len(forget), settings.seed, Part.FORGET),
-        Part.RETAIN: _batches(lm, retain, longest, settings.batch_size, settings.seed, Part.RETAIN),
+        Part.FORGET: _batches(lm, forget, settings.max_tokens, len(forget), settings.seed, Part.FORGET),
+        Part.RETAIN: _batches(lm, retain, settings.max_tokens, settings.batch_size, settings.seed, Part.RETAIN),
     }
     parameters = [one for one in lm.model.parameters() if one.requires_grad]
     optimizer = torch.optim.AdamW(parameters, lr=settings.learning_rate, weight_decay=0.0)
@@ -190,14 +188,14 @@ def _backward(lm: LanguageModel, parts: list[Batch], sign: float) -> float:
 
 
 def _batches(
-    lm: LanguageModel, texts: Sequence[str], longest: int, size: int, seed: int, part: Part
+    lm: LanguageModel, texts: Sequence[str], max_tokens: int, size: int, seed: int, part: Part
 ) -> Iterator[list[Batch]]:
     """The batches of shuffled epochs without end, each as physical batches: what `core.training.batching` draws."""
-    samples: Samples = encode_samples(lm, texts, longest, dtype=smallest_dtype(lm))
+    samples = training_samples(lm, texts, max_tokens)
     if not len(samples):
         return
     size = len(samples) if part == Part.FORGET else min(size, len(samples))  # the patient's notes: all of them
-    training = TrainingSpec(batch_size=size, max_tokens=longest, seed=2 * seed + part)
+    training = TrainingSpec(batch_size=size, max_tokens=max_tokens, seed=2 * seed + part)
     feed, an_epoch = Feed(lm, samples, training, PublicSeed(training.seed)), math.ceil(len(samples) / size)
     step = 0
     while True:

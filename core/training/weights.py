@@ -13,11 +13,13 @@ from core.spec import TrainingSpec
 
 @contextmanager
 def trainable(model: nn.Module, which: str) -> Iterator[dict[str, nn.Parameter]]:
-    """Freeze what is not trained, yield the trained parameters by name, and restore everything afterwards.
+    """Freeze what is not trained, yield the trained parameters by name, and restore `requires_grad` afterwards.
 
+    The model is put into evaluation mode and stays there: without dropout, an example's loss depends on it alone.
     `no-embeddings` freezes every embedding table (tokens, positions, token types), and with the token table an output
     layer that is tied to it. The noise of DP-SGD then does not reach tokens that the private notes never use.
     """
+    model.eval()
     before = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
     try:
         if which == "no-embeddings":

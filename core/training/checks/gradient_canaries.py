@@ -19,9 +19,9 @@ import torch
 
 from core.common.randomness import PublicSeed
 from core.models.build import LanguageModel
-from core.models.encoding import encode_samples, smallest_dtype
 from core.spec import PrivacySpec, TrainingSpec
 from core.training.accounting.mechanism import Mechanism
+from core.training.batching import training_samples
 from core.training.plan import check
 from core.training.steps import PrivateSteps
 from core.training.weights import learning_rate, trainable
@@ -69,8 +69,7 @@ def watch(
         raise ValueError("a training without privacy adds no noise, so there is no promise to audit")
     patients = notes["patient_id"].to_numpy(dtype=object)
     check(privacy, training, notes=len(notes), patients=len(set(patients)))
-    samples = encode_samples(lm, notes["text"].array, min(training.max_tokens, lm.context), dtype=smallest_dtype(lm))
-    lm.model.eval()
+    samples = training_samples(lm, notes["text"].array, training.max_tokens)
     with trainable(lm.model, training.trainable) as parameters:
         steps = PrivateSteps(lm, samples, patients, training, privacy, PublicSeed(training.seed))
         planted = _Planted(list(parameters.values()), steps.mechanism, canaries, seed)

@@ -24,10 +24,10 @@ from scipy import stats
 
 from core.common.randomness import PublicSeed, Randomness, SecretKey
 from core.models.build import LanguageModel
-from core.models.encoding import Samples, encode_samples, smallest_dtype
+from core.models.encoding import Samples
 from core.spec import PrivacySpec, TrainingSpec
 from core.training.accounting.mechanism import Mechanism
-from core.training.batching import Feed, UnitPiece
+from core.training.batching import Feed, UnitPiece, training_samples
 from core.training.checks.check import FAR, Check, by_chance, two_sided
 from core.training.checks.coins import coin_checks
 from core.training.inside_step import unit_gradient
@@ -68,8 +68,7 @@ def check_steps(
         ValueError: for settings that cannot be trained, and if no step samples enough units to look at.
     """
     patients = notes["patient_id"].to_numpy(dtype=object)
-    samples = encode_samples(lm, notes["text"].array, min(training.max_tokens, lm.context), dtype=smallest_dtype(lm))
-    lm.model.eval()
+    samples = training_samples(lm, notes["text"].array, training.max_tokens)
     with trainable(lm.model, training.trainable):
         bench = _Bench(lm, samples, patients, training, privacy)
         stages = (bench.coins, bench.alone, bench.noise, bench.moves, lambda: bench.promise(stored or bench.mechanism))

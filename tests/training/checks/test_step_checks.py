@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from core.common.randomness import KeyedStream, SecretKey
+from core.models.encoding import encode_samples
 from core.spec import PrivacySpec, TrainingSpec
 from core.training import batching
 from core.training.checks import steps as step_checks
@@ -242,7 +243,7 @@ def test_false_alarms_are_rare():
     for seed in range(200):
         training = spec(seed=seed, epochs=20)
         patients = COHORT["patient_id"].to_numpy(dtype=object)
-        samples = step_checks.encode_samples(lm, COHORT["text"].array, 32)
+        samples = encode_samples(lm, COHORT["text"].array, 32)
         bench = step_checks._Bench(lm, samples, patients, training, PRIVACY)
         alarms += any(not check.passed for check in bench.coins())
     assert alarms == 0
@@ -253,7 +254,7 @@ def test_short_and_full_trainings_pass(batch, notes, epochs):
     """With q = 1 every note is in every step, and one or two steps are too few to judge sizes by."""
     for seed in range(40):
         training = spec(seed=seed, epochs=epochs, batch_size=batch)
-        samples = step_checks.encode_samples(language_model("gpt2"), COHORT["text"].array, 32)
+        samples = encode_samples(language_model("gpt2"), COHORT["text"].array, 32)
         patients = COHORT["patient_id"].to_numpy(dtype=object)
         bench = step_checks._Bench(language_model("gpt2"), samples, patients, training, PRIVACY)
         assert all(check.passed for check in bench.coins())
