@@ -187,9 +187,8 @@ class Work:
         """Record why it cannot be done, if somebody waits for it."""
         status = self.status()
         if status is not None:
-            write_status(
-                self.folder, Status(state="failed", message=message, submitted=status.submitted, finished=time.time())
-            )
+            failed = {"state": "failed", "message": message, "finished": time.time()}
+            write_status(self.folder, status.model_copy(update=failed))
             append_event(self.folder, "failed", message=message)
 
     def task(self, submitted: float) -> tuple[str, str, str, tuple[str, ...], float]:
