@@ -8,6 +8,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from core.common.files import create, make_folder
@@ -187,7 +188,7 @@ def _begin_deletion(root: Path, digest: str) -> bool:
         move_aside(root, digest)
         upload = None
     if upload is not None:
-        write_record(root, Upload(**{**vars(upload), "leaving": True}))
+        write_record(root, replace(upload, leaving=True))
     elif is_orphan(root, digest):
         record = make_folder(root / FOLDER / ASIDE, private=True) / f"{digest}.json"
         _clear(record)
