@@ -29,7 +29,7 @@ from core.training.events import EpochEvent, InStepEvent, StepEvent, TrainingRes
 from core.training.gradients.clipping import TrainingDiverged
 from core.training.plan import check, refuse_shards
 from core.training.steps import BatchStats, ClippedSteps, PlainSteps, PrivateSteps, Steps
-from core.training.weights import AveragedWeights, learning_rate, trainable
+from core.training.weights import AveragedWeights, optimizer_of, take_step, trainable
 
 CHECKPOINT_SECONDS = 20.0
 IN_STEP_SECONDS = 0.5  # interval of progress reports within a step: a large logical batch takes seconds
@@ -115,9 +115,7 @@ class _Run:
         self.lm, self.steps, self.training = lm, steps, training
         self.on_progress, self.should_stop = on_progress, should_stop
         self.parameters = parameters
-        self.optimizer = torch.optim.AdamW(
-            parameters.values(), lr=training.learning_rate, weight_decay=training.weight_decay, fused=True
-        )
+        self.optimizer = optimizer_of(parameters.values(), training)
         self.average = AveragedWeights(parameters, training.weight_averaging)
         self.step, self.tokens, self.seconds = 0, 0, 0.0
         self.history: list[dict[str, Any]] = []
@@ -176,9 +174,7 @@ class _Run:
                 f"training diverged at step {step}: the loss is no longer a number. Lower the learning rate "
                 f"({self.training.learning_rate:g})."
             )
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self.training, step, self.steps.steps)
-        self.optimizer.step()
+        take_step(self.optimizer, self.training, step, self.steps.steps)
         self.average.update()
         return loss, stats.tokens
 

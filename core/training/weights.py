@@ -1,8 +1,8 @@
-"""The trained weights: which parameters are trained, their learning rate, and their moving average."""
+"""The trained weights: which parameters are trained, how a step moves them, and their moving average."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -39,6 +39,18 @@ def learning_rate(training: TrainingSpec, step: int, steps: int) -> float:
     if step <= rising:
         return training.learning_rate * step / (rising + 1)
     return training.learning_rate * (steps + 1 - step) / (steps - rising)
+
+
+def optimizer_of(parameters: Iterable[nn.Parameter], training: TrainingSpec) -> torch.optim.AdamW:
+    """The optimiser of a run, private or not. `take_step` sets its learning rate."""
+    return torch.optim.AdamW(parameters, lr=training.learning_rate, weight_decay=training.weight_decay, fused=True)
+
+
+def take_step(optimizer: torch.optim.Optimizer, training: TrainingSpec, step: int, steps: int) -> None:
+    """Move the weights by their gradients, with the learning rate of step 1…steps."""
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate(training, step, steps)
+    optimizer.step()
 
 
 class AveragedWeights:

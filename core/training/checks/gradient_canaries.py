@@ -24,7 +24,7 @@ from core.training.accounting.mechanism import Mechanism
 from core.training.batching import training_samples
 from core.training.plan import check
 from core.training.steps import PrivateSteps
-from core.training.weights import learning_rate, trainable
+from core.training.weights import optimizer_of, take_step, trainable
 
 CANARIES = 5_000  # all guesses right then prove more than ε = 8 on the shipped settings; 1,000 cannot
 _STREAM = 83
@@ -73,9 +73,7 @@ def watch(
     with trainable(lm.model, training.trainable) as parameters:
         steps = PrivateSteps(lm, samples, patients, training, privacy, PublicSeed(training.seed))
         planted = _Planted(list(parameters.values()), steps.mechanism, canaries, seed)
-        optimizer = torch.optim.AdamW(
-            parameters.values(), lr=training.learning_rate, weight_decay=training.weight_decay, fused=True
-        )
+        optimizer = optimizer_of(parameters.values(), training)
         try:
             for step in range(1, steps.steps + 1):
                 if should_stop is not None and should_stop():
@@ -83,9 +81,7 @@ def watch(
                 optimizer.zero_grad(set_to_none=True)
                 steps.gradient(step, lambda: None, lambda stats: None)
                 planted.add_and_look(step, steps.expected_units)
-                for group in optimizer.param_groups:
-                    group["lr"] = learning_rate(training, step, steps.steps)
-                optimizer.step()
+                take_step(optimizer, training, step, steps.steps)
                 if on_step is not None:
                     on_step(step, steps.steps)
         finally:
