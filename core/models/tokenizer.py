@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from core.common.randomness import Stream
 from core.common.transformers_parts import PreTrainedTokenizerFast
-from core.spec import ModelKind
+from core.models.word_noise import WordNoise
+from core.spec import ModelKind, VocabularySpec
 
 END_OF_TEXT = "<|endoftext|>"
 MASKED_SPECIALS = {
@@ -40,6 +42,20 @@ def train(kind: ModelKind, texts: Iterable[str], size: int) -> PreTrainedTokeniz
     if kind in ("distilbert", "bert"):
         return _wrap(_train_word_pieces(texts, size), **MASKED_SPECIALS)
     raise ValueError(f"unknown kind of model {kind!r}: choose gpt2, distilbert or bert")
+
+
+def noisy_histogram(counts: Mapping[str, int], *, epsilon: float, delta: float, rng: Stream) -> dict[str, float]:
+    """A word histogram from which a vocabulary may be made under (ε, δ)-DP for one word (Hoory 2021, §3.2).
+
+    Every word that occurs gets noise from Lap(2/ε), and is dropped if it ends below 1 + 2·ln(2/δ)/ε. A vocabulary that
+    protects a note or a patient with several words is planned by `core.models.dp_vocabulary`. For a release, `rng` must
+    be secret.
+
+    Raises:
+        ValueError: unless ε is a number above 0, δ is between 0 and 1 and every count is at least 0.
+    """
+    spec = VocabularySpec(epsilon=epsilon, delta=delta, words=1, noise="laplace")
+    return WordNoise.planned(spec).release(counts, rng)
 
 
 def _wrap(tokenizer: Tokenizer, **specials: str) -> PreTrainedTokenizerFast:

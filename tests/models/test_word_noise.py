@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 from scipy import integrate, stats
 
+from core.models.tokenizer import noisy_histogram
 from core.models.word_noise import WordNoise, gaussian_delta, gaussian_epsilon, gaussian_multiplier
 from core.spec import VocabularySpec
 
@@ -42,6 +43,22 @@ def test_row_h1_by_hand():
     assert rng.scale == 1.0
     assert noise.release(counts, Still(1.0))["rare"] == 6.0
     assert "just" not in noise.release(counts, Still(-0.5))
+
+
+def test_the_public_name_is_row_h1():
+    # The threshold is again 6.
+    counts = {"rare": 5, "just": 6, "common": 60, "never": 0}
+    still = Still(0.0)
+    assert noisy_histogram(counts, epsilon=2.0, delta=2 * math.exp(-5), rng=still) == {"just": 6.0, "common": 60.0}
+    assert still.scale == 1.0
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.0, 1e-6), (math.inf, 1e-6), (math.nan, 1e-6), (1.0, 0.0), (1.0, 1.0)]
+)
+def test_the_public_name_refuses_what_guarantees_nothing(epsilon, delta):
+    with pytest.raises(ValueError):
+        noisy_histogram({"word": 3}, epsilon=epsilon, delta=delta, rng=np.random.default_rng(0))
 
 
 def test_row_h1_for_a_unit_of_k_words_is_k_times_epsilon_and_delta():

@@ -3,7 +3,10 @@
 Takes a `Target`; returns tables of scores, higher for members. `min_k` and `min_k_plus_plus` are public names.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from core.attacks.membership.scores import min_k, min_k_plus_plus
 
 __all__ = ["min_k", "min_k_plus_plus"]
 

@@ -5,7 +5,10 @@ subsampled Gaussian mechanism, `composition` several, `group_privacy` a patient'
 method behind them. `epsilon` and `noise_multiplier` are public names.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from core.training.accounting.gaussian import epsilon, noise_multiplier
 
 __all__ = ["epsilon", "noise_multiplier"]
 
