@@ -19,7 +19,8 @@ FLOORS: list[tuple[str, ...]] = [
     ("core.runs",),
     ("core.evaluation", "core.serving"),
     ("core.pipeline",),
-    ("core.jobs", "core.demo"),
+    ("core.jobs",),
+    ("core.demo",),
     ("core.findings",),
     ("pages",),
     ("app", "core.__main__", "core.cli", "bench"),
@@ -122,6 +123,41 @@ def test_imports_point_down(path: Path) -> None:
     own = floor(module_of(path))
     upward = sorted(name for name in imports(path) if (level := floor(name)) is not None and level > (own or 0))
     assert upward == [], f"{path.relative_to(ROOT)} imports from a floor above its own"
+
+
+BASE = {"spec", "phi", "common"}  # one box of the picture
+
+
+def box_of(module: str) -> str | None:
+    """The box of the architecture's picture that a module of ours is in; None for everybody else's."""
+    if floor(module) is None:
+        return None
+    first, *rest = module.split(".")
+    name = {"app": "pages", "core": rest[0] if rest else ""}.get(first, first)
+    return "base" if name in BASE else {"__main__": "cli"}.get(name, name)
+
+
+def test_the_picture_shows_every_import_and_no_other() -> None:
+    """Every import follows arrows, and every arrow has an import."""
+    text = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    picture = text.split("```mermaid", 1)[1].split("```", 1)[0]
+    drawn: dict[str, set[str]] = {}
+    for line in picture.splitlines():
+        if " --> " in line:
+            left, right = (end.split("[")[0].strip() for end in line.split(" --> "))
+            drawn.setdefault(left, set()).add(right)
+            drawn.setdefault(right, set())
+    direct: dict[str, set[str]] = {box: set() for box in drawn}
+    for path in FILES:
+        own = box_of(module_of(path))
+        if own is not None and own != "":
+            direct[own] |= {box for box in map(box_of, imports(path)) if box} - {own}
+    reached = {box: set(ends) for box, ends in drawn.items()}
+    for _ in drawn:
+        for ends in reached.values():
+            ends |= set().union(*(reached[box] for box in ends))
+    assert {(box, end) for box, ends in direct.items() for end in ends - reached[box]} == set()
+    assert {(box, end) for box, ends in drawn.items() for end in ends - direct[box]} == set()
 
 
 def test_the_floors_would_catch_an_upward_import() -> None:
