@@ -18,6 +18,7 @@ from transformers import (
 
 from core.models import tokenizer
 from core.models.build import LanguageModel
+from core.training.gradients.clipping import Clipper
 from core.training.losses import Batch, causal_batch, masked_batch
 
 KINDS = ("gpt2", "distilbert", "bert")
@@ -106,6 +107,12 @@ def batch(lm: LanguageModel, ids: list[np.ndarray], seed: int = 0) -> tuple[Batc
     keys = [np.random.default_rng([seed, row]).random((2, len(one))) for row, one in enumerate(ids)]
     alone = [masked_batch([one], [key], lm.tokenizer, lm.device) for one, key in zip(ids, keys, strict=True)]
     return masked_batch(ids, keys, lm.tokenizer, lm.device), alone
+
+
+def accumulate(clipper: Clipper, losses: torch.Tensor, units: list[int]) -> torch.Tensor:
+    """Add the clipped gradients of a physical batch that ran through the model in one piece. Returns the norms."""
+    clipper.backward(losses, units)
+    return clipper.clip()
 
 
 def merged(batches: list[Batch]) -> Batch:

@@ -42,9 +42,9 @@ class Clipper:
     Every example is one row of the batch dimension (dimension 0) of every layer's input, and its loss must not depend
     on any other row. GPT-2's and DistilBERT's `position_ids` must therefore be passed with a batch dimension.
 
-    To use it, run the model with gradients enabled and call `accumulate` with one loss per example. Repeat this for
-    each physical batch of the logical batch, then call `noisy_gradient` and the optimiser's step. `close` (or `with`)
-    removes the hooks.
+    To use it, run the model with gradients enabled and call `backward` with one loss per example, for each piece of a
+    physical batch; then call `clip`. Repeat this for each physical batch of the logical batch, then call
+    `noisy_gradient` and the optimiser's step. `close` (or `with`) removes the hooks.
     """
 
     def __init__(self, model: nn.Module, max_grad_norm: float):
@@ -89,17 +89,9 @@ class Clipper:
         if layer in self._calls:
             self._calls = {}
             raise ValueError(
-                f"the layer {self._names[layer]} ran twice before accumulate(): run the model once per piece of a batch"
+                f"the layer {self._names[layer]} ran twice before backward(): run the model once per piece of a batch"
             )
         self._calls[layer] = (inputs[0].detach(), output)
-
-    def accumulate(self, losses: Tensor, unit_ids: Sequence[int] | np.ndarray | Tensor) -> Tensor:
-        """Add the clipped gradients of one physical batch that ran through the model in one piece.
-
-        The same as `backward` followed by `clip`.
-        """
-        self.backward(losses, unit_ids)
-        return self.clip()
 
     def backward(self, losses: Tensor, unit_ids: Sequence[int] | np.ndarray | Tensor) -> None:
         """Run the backward pass of one piece of a physical batch. Nothing is added to the sum before `clip`.

@@ -17,7 +17,7 @@ from core.training.gradients.clipping import Clipper
 from core.training.gradients.noise import PAIRS, add_gaussian
 from core.training.losses import example_losses
 from tests.training.gradients.test_clipping import clipped, naive
-from tests.training.tiny import DEVICES, KINDS, batch, language_model, samples
+from tests.training.tiny import DEVICES, KINDS, accumulate, batch, language_model, samples
 
 LENGTHS, UNITS = [40, 5, 33, 21, 45, 3, 12], [0, 1, 1, 2, 0, 3, 4]  # short and long, alone and together
 
@@ -60,7 +60,7 @@ def noise_of_a_step(device: torch.device, sigma: float, norm: float, draw: int) 
     for deviation in (sigma, 0.0):
         with Clipper(lm.model, norm) as clipper:
             for seed, unit in ((0, [0, 1]), (1, [2, 3])):
-                clipper.accumulate(example_losses(lm, batch(lm, samples(lm, [9, 14], seed))[0]), unit)
+                accumulate(clipper, example_losses(lm, batch(lm, samples(lm, [9, 14], seed))[0]), unit)
             clipper.noisy_gradient(deviation, 1.0, np.random.default_rng(draw))
         sums.append(torch.cat([one.grad.flatten() for one in lm.model.parameters()]).double().cpu())
     return sums[0] - sums[1]
