@@ -15,10 +15,10 @@ from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sent
 from core.cli.settings import corpus_spec, model_spec, risk_limit
 from core.cli.training import Accused, Catches, RightGuesses
 from core.common.formatting import accounted_text
+from core.common.program import PROGRAM
 from core.spec import CLINICAL, CorpusSpec, RiskLimit
 
 DEFAULTS = {"device": "cpu", "shape": "tiny"}  # what benchmarks without these options run with
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def corpus(
@@ -330,7 +330,7 @@ def bench(
 
 def _benchmarks() -> dict[str, str]:
     """The module of each benchmark by its name: files of bench/ and of the folders in it."""
-    found = [path.relative_to(ROOT).with_suffix("") for path in (ROOT / "bench").rglob("*.py")]
+    found = [path.relative_to(PROGRAM).with_suffix("") for path in (PROGRAM / "bench").rglob("*.py")]
     return {path.name: ".".join(path.parts) for path in found if not path.name.startswith("_")}
 
 

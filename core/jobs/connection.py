@@ -20,9 +20,10 @@ from distributed import Client, Future, Security
 from distributed.client import ClosedClientError
 from distributed.comm import get_address_host_port
 
+from core.common.program import PROGRAM
 from core.jobs.by_store.messages import Event, ask_to_stop, listen
 from core.jobs.task import get_ready
-from core.jobs.workers import MOST_NAMED, ROOT, Fit, fit_workers, task_caller
+from core.jobs.workers import MOST_NAMED, Fit, fit_workers, task_caller
 from core.runs.remote.store import Store
 
 START_SECONDS, END_SECONDS = 60, 60
@@ -110,7 +111,8 @@ class Connection:
             self.connected().wait_for_workers(1, timeout=START_SECONDS)
         except TimeoutError:
             raise EngineFailed(
-                f"The job scheduler at {self.address} has no workers. Start one in {ROOT}: dask worker {self.address}"
+                f"The job scheduler at {self.address} has no workers. Start one in {PROGRAM}: "
+                f"dask worker {self.address}"
             ) from None
         except CONNECTION_ENDED as error:
             raise self._failed() from error
@@ -159,7 +161,7 @@ class Connection:
 
     def _start_cluster(self) -> tuple[str, Security]:
         """Start the local cluster and return its scheduler's address and the credentials for it."""
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PROGRAM), os.environ.get("PYTHONPATH", "")])}
         self._process = subprocess.Popen(  # noqa: S603
             COMMAND,
             stdin=subprocess.PIPE,

@@ -21,12 +21,12 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from core.common.program import PROGRAM
 from core.corpus.importing.files import BadNotes
 from core.corpus.importing.importer import STAGES, Seen
 from core.jobs.import_task import COHORT, FAILED_FILE, FIRST_ROWS, NO_MEMORY, PROGRESS_FILE, SEEN_FILE
 from core.runs.uploads.scratch import Scratch
 
-ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-m", "core.jobs.import_task"]
 PREVIEW_SECONDS = 60
 AT_ONCE = 2  # number of checks that run at the same time; the others wait
@@ -226,7 +226,7 @@ def first_rows(path: Path) -> pd.DataFrame:
 
 
 def _environment() -> dict[str, str]:
-    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(PROGRAM), os.environ.get("PYTHONPATH", "")])
     return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 

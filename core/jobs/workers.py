@@ -17,10 +17,10 @@ from typing import Any
 
 from distributed import Client
 
+from core.common.program import PROGRAM
 from core.models.shipped_bases import BASE_MODELS
 from core.runs.remote.store import Store
 
-ROOT = Path(__file__).resolve().parents[2]
 MEMORY_NEEDED = 1 << 30  # bytes that must be free on a worker; a run of the shipped size takes about that
 MOST_NAMED = 3  # workers named in one error message
 Facts = dict[str, Any]
@@ -172,9 +172,9 @@ def _refusal(found: Facts | Exception, expected: Facts, shared: Path | Store) ->
     if isinstance(found, Exception):
         return f"could not be checked ({type(found).__name__}: {found}). Look into its log, then start it again."
     if found["package"] is None:
-        return f"cannot import this program's package `core`. Start it in {ROOT}, or with PYTHONPATH={ROOT}."
+        return f"cannot import this program's package `core`. Start it in {PROGRAM}, or with PYTHONPATH={PROGRAM}."
     if found["code"] != expected["code"]:
-        return f"has another version of this program in {found['package']}. Give it the code of {ROOT}."
+        return f"has another version of this program in {found['package']}. Give it the code of {PROGRAM}."
     if found["bases"] != expected["bases"]:
         return f"has other base models than {BASE_MODELS}: give it the same files. {found['problem']}".strip()
     if found["token"] != expected["token"]:

@@ -10,18 +10,17 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Literal
 
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
+from core.common.program import PROGRAM
 from pages.parts.access import gate, viewer
 from pages.parts.common import glossary, guess, page_files, phi_text, together
 from pages.parts.session import classroom, cleanup, delivery, gone, media, owner, resources
 
-ROOT = Path(__file__).resolve().parents[3]
-ICON = str(ROOT / "assets/icon.svg")
+ICON = str(PROGRAM / "assets/icon.svg")
 SYNTHETIC = "Every name, number and diagnosis here is made up. This app contains no real person's data."
 OWN = (
     "You uploaded notes: only you see them. They, and the text of models trained on them, may be about real people. "
@@ -98,7 +97,7 @@ def pages() -> dict[str, st.Page]:
 
 def _page(name: str, title: str, icon: str, about: str) -> st.Page:
     return st.Page(
-        ROOT / "pages" / f"{name}.py",
+        PROGRAM / "pages" / f"{name}.py",
         title=title,
         icon=f":material/{icon}:",
         help=about,

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from core.attacks.prompts import PROMPTS
+from core.common.program import PROGRAM
 from core.evaluation import wording
 from core.evaluation.comparison import differences
 from core.phi.fields import FIELD
 from core.spec.model_names import MODEL_NAMES
-from pages.parts.common import shell
 from pages.parts.lesson.figures import ATTEMPTS, AUC, NAMES, PERPLEXITY, Figures, Value
 from pages.parts.lesson.phrases import epsilon_text, perplexity_name
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from core.evaluation.teaching.exercises import Figure
     from core.evaluation.teaching.handout import Handout
 
-FOLDER = shell.ROOT / "docs" / "teaching"
+FOLDER = PROGRAM / "docs" / "teaching"
 FILES = (  # label, file, MIME type, icon
     ("50-minute plan", "plan.md", "text/markdown", "schedule"),
     ("Exercises", "exercises.md", "text/markdown", "assignment"),
