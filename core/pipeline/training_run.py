@@ -39,7 +39,7 @@ from core.spec import RunSpec
 if TYPE_CHECKING:
     from core.models.build import LanguageModel
     from core.models.dp_vocabulary import OwnWords
-    from core.training.events import EpochEvent
+    from core.training.events import EpochEvaluation, EpochEvent
 
 EventListener = Callable[[dict[str, Any]], None]
 
@@ -256,7 +256,7 @@ class RunBuilder:
             log.emit("sample", epoch=0, step=0, **write(lm))
         written: dict[str, Any] = {}
 
-        def look(model: LanguageModel) -> dict[str, Any]:
+        def look(model: LanguageModel) -> EpochEvaluation:
             written.update(write(model))
             return evaluate(model)
 

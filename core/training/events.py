@@ -49,8 +49,16 @@ class InStepEvent:
 
 
 @dataclass(frozen=True)
+class EpochEvaluation:
+    """What `evaluate` found after an epoch: the loss on held-out notes in nats, and bits of exposure by canary."""
+
+    eval_loss: float | None = None
+    canary_exposure: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class EpochEvent:
-    """One epoch is done. `loss` is the mean over its steps; `eval_loss` and `canary_exposure` come from `evaluate`."""
+    """One epoch is done. `loss` is the mean over its steps; `eval_loss` and `canary_exposure`: see `EpochEvaluation`."""
 
     epoch: int
     step: int

@@ -25,7 +25,7 @@ from core.models.build import LanguageModel, accelerator
 from core.spec import PrivacySpec, TrainingSpec
 from core.training import checkpoint as checkpoints
 from core.training.batching import training_samples
-from core.training.events import EpochEvent, InStepEvent, StepEvent, TrainingResult
+from core.training.events import EpochEvaluation, EpochEvent, InStepEvent, StepEvent, TrainingResult
 from core.training.gradients.clipping import TrainingDiverged
 from core.training.plan import check, refuse_shards
 from core.training.steps import BatchStats, ClippedSteps, PlainSteps, PrivateSteps, Steps
@@ -50,7 +50,7 @@ def train(
     on_progress: Callable[[InStepEvent], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
     checkpoint: Path | None = None,
-    evaluate: Callable[[LanguageModel], dict[str, Any]] | None = None,
+    evaluate: Callable[[LanguageModel], EpochEvaluation] | None = None,
     randomness: Randomness | None = None,
 ) -> TrainingResult:
     """Train `lm` in place on `notes` (columns text, patient_id; already capped for each patient).
@@ -66,7 +66,7 @@ def train(
         on_progress: called within a step, after its first examples if it is the first and then at most every 0.5 s.
         should_stop: polled before every physical batch; True ends the run after the last complete step.
         checkpoint: a folder for the state (saved every epoch and every 20 s), from which to resume if it has one.
-        evaluate: returns `eval_loss` (nats) and `canary_exposure` ({canary_id: bits}) of the current model.
+        evaluate: called after every epoch with the current (or averaged) weights.
         randomness: source of noise, samples and masks of private training; by default the training's public seed,
             which is the source of all other training.
 
@@ -127,7 +127,7 @@ class _Run:
         on_step: Callable[[StepEvent], None] | None,
         on_epoch: Callable[[EpochEvent], None] | None,
         folder: Path | None,
-        evaluate: Callable[[LanguageModel], dict[str, Any]] | None,
+        evaluate: Callable[[LanguageModel], EpochEvaluation] | None,
     ) -> TrainingResult:
         """Run steps, epochs and checkpoints until the end or until `should_stop`."""
         if folder is not None:
@@ -223,10 +223,10 @@ class _Run:
         self,
         event: StepEvent,
         on_epoch: Callable[[EpochEvent], None] | None,
-        evaluate: Callable[[LanguageModel], dict[str, Any]] | None,
+        evaluate: Callable[[LanguageModel], EpochEvaluation] | None,
     ) -> None:
         """Evaluate the (averaged) weights, complete the step's row of the history and call `on_epoch`."""
-        found: dict[str, Any] = {}
+        found = EpochEvaluation()
         if evaluate is not None:
             with torch.no_grad(), self.average.applied():
                 found = evaluate(self.lm)
@@ -235,9 +235,9 @@ class _Run:
             epoch=event.epoch,
             step=event.step,
             loss=float(np.mean(losses)) if losses else None,
-            eval_loss=found.get("eval_loss"),
+            eval_loss=found.eval_loss,
             epsilon=event.epsilon,
-            canary_exposure=dict(found.get("canary_exposure") or {}),
+            canary_exposure=found.canary_exposure,
         )
         self.history[-1].update(eval_loss=record.eval_loss, canary_exposure=record.canary_exposure)
         if on_epoch is not None:

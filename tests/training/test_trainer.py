@@ -17,7 +17,7 @@ from core.common.randomness import SecretKey
 from core.spec import PrivacySpec, TrainingSpec
 from core.training import checkpoint, trainer
 from core.training.accounting.gaussian import epsilon
-from core.training.events import EpochEvent, InStepEvent, StepEvent, TrainingResult
+from core.training.events import EpochEvaluation, EpochEvent, InStepEvent, StepEvent, TrainingResult
 from core.training.gradients.clipping import Clipper, TrainingDiverged
 from core.training.trainer import train
 from tests.training.tiny import KINDS, language_model, notes
@@ -71,7 +71,7 @@ def test_events_tell_the_steps_and_the_epsilon(unit: str) -> None:
         privacy,
         on_step=steps.append,
         on_epoch=epochs.append,
-        evaluate=lambda lm: {"eval_loss": 1.5, "canary_exposure": {"c": 2.0}},
+        evaluate=lambda lm: EpochEvaluation(eval_loss=1.5, canary_exposure={"c": 2.0}),
     )
     assert [event.step for event in steps] == list(range(1, 12))  # q = 7/24: ⌈3/q⌉ = 11 steps
     assert [event.epoch for event in steps] == [1, 1, 1, 1, 2, 2, 2, 3, 3, 3, 3]
@@ -335,7 +335,7 @@ def test_averaged_weights_are_the_bias_corrected_average_and_are_what_is_evaluat
         spec(weight_averaging=0.7),
         PLAIN,
         on_step=lambda _: weights.append(lm.model.state_dict()[name].clone()),
-        evaluate=lambda model: evaluated.append(model.model.state_dict()[name].clone()) or {"eval_loss": 0.0},
+        evaluate=lambda model: evaluated.append(model.model.state_dict()[name].clone()) or EpochEvaluation(),
     )
 
     def average(count: int) -> torch.Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -14,25 +14,27 @@ from core.spec import RunSpec
 
 if TYPE_CHECKING:
     from core.models.build import LanguageModel
+    from core.training.events import EpochEvaluation
 
 EVALUATION_NOTES = 48  # held-out notes on which the loss is tracked
 
 
-def evaluator(corpus: Corpus, spec: RunSpec) -> Callable[[LanguageModel], dict[str, Any]]:
+def evaluator(corpus: Corpus, spec: RunSpec) -> Callable[[LanguageModel], EpochEvaluation]:
     """Evaluation of each epoch: the loss on a fixed sample of held-out notes, and the exposure of three canaries."""
     from core.attacks.exposure import canary_exposures
     from core.models.likelihood import perplexity
+    from core.training.events import EpochEvaluation
 
     heldout = corpus.notes_of("heldout")["text"]
     texts = heldout.sample(min(EVALUATION_NOTES, len(heldout)), random_state=0).tolist()
     tracked = tracked_canaries(corpus.canaries)
 
-    def evaluate(lm: LanguageModel) -> dict[str, Any]:
+    def evaluate(lm: LanguageModel) -> EpochEvaluation:
         found = canary_exposures(lm, tracked)
-        return {
-            "eval_loss": float(np.log(perplexity(lm, texts, mask_draws=spec.audit.mask_draws, seed=spec.audit.seed))),
-            "canary_exposure": dict(zip(found["canary_id"], found["exposure"].astype(float), strict=True)),
-        }
+        return EpochEvaluation(
+            eval_loss=float(np.log(perplexity(lm, texts, mask_draws=spec.audit.mask_draws, seed=spec.audit.seed))),
+            canary_exposure=dict(zip(found["canary_id"], found["exposure"].astype(float), strict=True)),
+        )
 
     return evaluate
 

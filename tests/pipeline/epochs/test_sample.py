@@ -9,11 +9,13 @@ import pytest
 import torch
 
 from core.corpus.synthetic.hospital import build
+from core.models.build import LanguageModel
 from core.phi.spans import Span
 from core.pipeline.epochs import sample as epoch_sample
 from core.runs.progress import progress_of
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS, AuditSpec, PrivacySpec, TrainingSpec
+from core.training.events import EpochEvaluation
 from core.training.trainer import train
 from tests.tiny_models import KINDS, tiny
 
@@ -53,7 +55,12 @@ def test_writing_does_not_change_the_training(kind, epsilon, corpus) -> None:
     training = TrainingSpec(epochs=2, batch_size=4, max_tokens=32)
     write = epoch_sample.writer(corpus, AUDIT)
     trained = []
-    for evaluate in (None, lambda lm: {"text": write(lm)}):
+
+    def look(lm: LanguageModel) -> EpochEvaluation:
+        write(lm)
+        return EpochEvaluation()
+
+    for evaluate in (None, look):
         lm = tiny(kind, seed=3)
         train(lm, notes, training, privacy, evaluate=evaluate)
         trained.append([weight.detach().clone() for weight in lm.model.parameters()])
