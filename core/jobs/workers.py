@@ -10,7 +10,7 @@ import contextlib
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -126,8 +126,8 @@ def fit_workers(client: Client, shared: Path | Store) -> Fit:
 
 
 @contextlib.contextmanager
-def _token(data: Path) -> Any:
-    """A file with random text in the data folder: only a worker that sees this same folder can read it."""
+def _token(data: Path) -> Iterator[tuple[str, str]]:
+    """(name, text) of a file in the data folder: only a worker that sees this same folder can read its random text."""
     data.mkdir(parents=True, exist_ok=True)
     token = secrets.token_hex(16)
     with tempfile.NamedTemporaryFile("w", prefix=".seen-by-workers-", dir=data) as file:
@@ -138,7 +138,7 @@ def _token(data: Path) -> Any:
 
 
 @contextlib.contextmanager
-def _token_in_store(store: Store) -> Any:
+def _token_in_store(store: Store) -> Iterator[tuple[str, str]]:
     """As `_token`, in the store: only a worker with this same store can read it."""
     token, path = secrets.token_hex(16), f"seen/{secrets.token_hex(8)}"
     store.write(path, token.encode())
