@@ -86,7 +86,7 @@ pictures: $(VENV)/.installed-dev
 	$(PY) -m tests.browser.contact_sheet docs
 
 docs: $(VENV)/.installed-dev
-	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 	@echo "The documents are in site/index.html."
 
 clean:

@@ -30,22 +30,45 @@ def prose(text: str) -> list[str]:
     return [line for line in lines if not re.match(r"\s*(\||<!--|!\[)", line)]
 
 
-@pytest.mark.slow
-def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
-    """`--strict` fails for a broken link or anchor, a page outside the menu, and a docstring that cannot be read."""
+def build(target: Path, *options: str) -> tuple[int, list[str]]:
+    """The exit code of a strict build into `target`, and what it says except for its progress.
+
+    Without `--quiet`, which hides warnings from `--strict` as well.
+    """
     done = subprocess.run(  # noqa: S603 — our own
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", *options, "--site-dir", str(target)],
         cwd=ROOT,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
         text=True,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    lines = (done.stdout + done.stderr).splitlines()
+    return done.returncode, [line for line in lines if line and not line.startswith("INFO ")]
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    """`--strict` fails for a broken link or anchor, a page outside the menu, and a docstring that cannot be read."""
+    assert build(tmp_path) == (0, [])
     names = (tmp_path / "reference" / "names" / "runs.html").read_text(encoding="utf-8")
     assert 'id="core.runs.store.Workspace"' in names
     fetched = re.compile(r"<(?:script|link|img)\b[^>]*\b(?:src|href)=\"?https?:")
     pages = [file for file in tmp_path.rglob("*.html") if fetched.search(file.read_text(encoding="utf-8"))]
     assert pages == [] and fetched.search('<script src="https://example.org/a.js">')
+
+
+@pytest.mark.parametrize(("anchor", "good"), [("over-ε", True), ("over-e", False), ("over-", False)])
+def test_a_broken_anchor_fails_the_build(tmp_path: Path, anchor: str, good: bool) -> None:
+    """Built with the settings of `mkdocs.yml`, but from one page. Anchors are those of GitHub."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "README.md").write_text(f"# Page\n\n[There](#{anchor})\n\n## Over ε\n", encoding="utf-8")
+    settings = tmp_path / "mkdocs.yml"
+    settings.write_text(
+        f"INHERIT: {ROOT / 'mkdocs.yml'}\ndocs_dir: docs\nnav: [README.md]\nplugins: []\nhooks: []\n", encoding="utf-8"
+    )
+    code, said = build(tmp_path / "site", "--config-file", str(settings))
+    assert (code == 0) == good
+    assert any(f"'#{anchor}'" in line and line.startswith("WARNING") for line in said) != good
 
 
 def test_every_package_has_a_page_of_its_public_names() -> None:

@@ -1,6 +1,6 @@
 """Does half of a name reveal the rest (Lehman 2021, §6.5)? Last name after the first, and reversed.
 
-The score is the mean log p of the hidden half's tokens in “[CLS] First [MASK]…[MASK] [SEP]”: minus the log of its
+The score is the mean log p of the hidden half's tokens in `[CLS] First [MASK]…[MASK] [SEP]`: minus the log of its
 perplexity. Members are compared with held-out patients, whose names are drawn in the same way. There are two controls:
 the public model on the same names, and the same half with another patient's other half, since a model may know a last
 name without knowing whose it is. GPT-2 reads from the left, so it is asked for last names only.
