@@ -58,7 +58,7 @@ class EpochEvaluation:
 
 @dataclass(frozen=True)
 class EpochEvent:
-    """One epoch is done. `loss` is the mean over its steps; `eval_loss` and `canary_exposure`: see `EpochEvaluation`."""
+    """One epoch is done. `loss` is the mean over its steps; `eval_loss` and `canary_exposure` are its evaluation's."""
 
     epoch: int
     step: int
