@@ -37,7 +37,7 @@ DataFolder = Annotated[
     typer.Option(
         "--data",
         metavar="DIR",
-        help="Folder of runs and cohorts. Default: $PHILAB_DATA, or data/ beside the program.",
+        help="Folder of runs and cohorts. Default: $PHILAB_DATA, or data/ in the checkout (if installed: here).",
         callback=_named,
     ),
 ]

@@ -23,9 +23,10 @@ Every command of `python -m core` with its options, as `--help` gives them. The 
 `docs/` has examples, and [Your own notes](../own-data.md) the steps of an import. Written by
 `python -m docs._site.command_line`.
 
-Every command takes `--json`, which prints one JSON document to standard output. Those that read or
-write runs and cohorts take `--data DIR`, their folder; without it `$PHILAB_DATA`, or `data/` beside
-the program. N is a whole number, X any number.
+Every command takes `--json`, which prints one JSON document to standard output. Those that use the
+data folder take `--data DIR`. Without it, the folder is `$PHILAB_DATA`. Without that, too, it is
+`data/` in the checkout, or for an installed wheel `data/` in the current folder. N is a whole
+number, X any number.
 """
 SAID_ONCE = ("--help", "--json", "--data")
 KINDS = {int: "N", float: "X", str: "TEXT"}
