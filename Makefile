@@ -8,7 +8,7 @@
 # make shots     screenshots of every page at four widths in both themes, on one sheet to look at
 # make pictures  the screenshots in docs/pages.md, taken again
 # make docs      build the documents, with the public names of the code, into site/
-# make demo      train the shipped results again; takes hours
+# make demo      train what is missing of the shipped results: nothing, as shipped
 # make bench     measure how fast everything is and write docs/PERFORMANCE.md; takes half an hour on an idle machine
 # make clean     remove what these commands made, except the data folder
 .DEFAULT_GOAL := run
