@@ -11,8 +11,7 @@ from collections.abc import Iterator
 
 from core.phi.dates import full_dates
 from core.phi.normalise import fold
-
-Place = tuple[int, int, str]  # start, end, field
+from core.phi.spans import Place
 
 _LONG = (
     *("January", "February", "March", "April", "May", "June", "July"),

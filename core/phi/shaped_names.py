@@ -15,8 +15,7 @@ from pathlib import Path
 from faker.providers.person.en_US import Provider as People
 
 from core.phi.mentions import words_again
-
-Place = tuple[int, int, str]  # start, end, field
+from core.phi.spans import Place
 
 _UP, _LOW = "[A-ZÀ-ÖØ-ÞČĆĐŁŃŘŚŠŞŹŽŻ]", "[a-zß-öø-ÿā-ſ]"
 # At most eight parts: without a limit, “Ab-Ab-Ab-…” is read to its end from each of its parts.

@@ -10,8 +10,10 @@ from typing import Literal, Protocol, TypeVar
 Kind = Literal["leak", "linked leak", "coincidence", "invented"]
 KINDS: tuple[Kind, ...] = ("leak", "linked leak", "coincidence", "invented")
 
+Place = tuple[int, int, str]  # start, end, field
 
-class Place(Protocol):
+
+class Extent(Protocol):
     """Characters [start, end) of a text."""
 
     @property
@@ -21,7 +23,7 @@ class Place(Protocol):
     def end(self) -> int: ...  # noqa: D102
 
 
-Placed = TypeVar("Placed", bound=Place)
+Placed = TypeVar("Placed", bound=Extent)
 
 
 @dataclass(frozen=True)

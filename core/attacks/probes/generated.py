@@ -25,8 +25,9 @@ from core.attacks.registry import KINDS, Attack, Report, Tables, Target, no_repo
 from core.corpus.cohort_detector import cohort_detector
 from core.corpus.icd_codes import condition_words
 from core.models.build import LanguageModel
-from core.phi.detector.engine import SHAPES, Detector, Place, shapes
+from core.phi.detector.engine import SHAPES, Detector, shapes
 from core.phi.shaped import find_shaped
+from core.phi.spans import Place
 
 NAMES, PAIRS, TEXTS = "generated names", "generated pairs", "generated texts"
 METHOD = "comparator"

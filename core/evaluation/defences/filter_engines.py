@@ -17,10 +17,11 @@ import pandas as pd
 
 from core.corpus.tables import Corpus
 from core.evaluation.stats.intervals import proportion_interval
-from core.phi.detector.engine import Detector, Place
+from core.phi.detector.engine import Detector
 from core.phi.detector.vocabulary import is_first_name, is_last_name
 from core.phi.fields import DIRECT
 from core.phi.output_filter import OutputFilter
+from core.phi.spans import Place
 
 _WORD = re.compile(r"[^\W\d_]+")
 _ONSETS, _VOWELS, _CODAS = ("b", "dr", "f", "gl", "k", "pl", "qu", "sn", "tr", "v", "z"), "aeiou", ("", "k", "lt", "x")

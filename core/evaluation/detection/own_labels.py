@@ -17,8 +17,8 @@ import pandas as pd
 
 from core.evaluation.detection.phi_detection import judged
 from core.phi.fields import FIELD
+from core.phi.spans import Place
 
-Place = tuple[int, int, str]  # start, end, field
 NOTES = 20
 MOST_LETTERS = 200  # of missed words
 

@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator
 
 from core.phi.detector.vocabulary import countries, is_first_name, words
-
-Place = tuple[int, int, str]  # start, end, field
+from core.phi.spans import Place
 
 _UP = "A-ZÀ-ÖØ-ÞČĆĐŁŃŘŚŠŞŹŽŻΑ-ΩΆΈΉΊΌΎΏА-ЯЁ"
 _WORD = rf"[{_UP}][\w.'’-]{{0,30}}(?![\w'’-])"

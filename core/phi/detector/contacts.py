@@ -13,8 +13,7 @@ from collections.abc import Iterator
 
 from core.phi.detector.numbers import DATE
 from core.phi.detector.vocabulary import cities
-
-Place = tuple[int, int, str]  # start, end, field
+from core.phi.spans import Place
 
 _PHONE = re.compile(r"(?<![\w.+/-])(?P<value>\(?\+?[0-9]{1,4}\)?(?:[ .-]?\(?[0-9]{1,5}\)?){1,5})(?![\w/-]|\.[0-9])")
 _PHONE_CUE = re.compile(

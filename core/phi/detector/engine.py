@@ -22,8 +22,7 @@ from core.phi.detector.numbers import numbers
 from core.phi.detector.people import again, people
 from core.phi.detector.places import places
 from core.phi.shaped import find_shaped
-
-Place = tuple[int, int, str]  # start, end, field
+from core.phi.spans import Place
 
 SHAPES = "shapes 1"
 RULES = "rules 2"  # raise the number whenever what the rules find changes

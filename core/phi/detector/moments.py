@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator
 
 from core.phi.shaped_dates import DAY, MONTH, NOT_INSIDE, YEAR
-
-Place = tuple[int, int, str]  # start, end, field
+from core.phi.spans import Place
 
 _WEEKDAY = (
     r"(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|MONDAY|TUESDAY|WEDNESDAY|THURSDAY|FRIDAY|SATURDAY|SUNDAY|"

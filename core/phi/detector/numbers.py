@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-Place = tuple[int, int, str]  # start, end, field
+from core.phi.spans import Place
 
 _IS = (
     r"(?:[ \t]*(?:[Nn]umbers?|[Nn]o\.?|NO\.?|[Nn]r\.?|ID|[Ii]d|[Cc]ode|#))?"

@@ -19,8 +19,7 @@ from itertools import takewhile
 
 from core.phi.detector.vocabulary import cities, countries, is_first_name, is_last_name, is_medical, states, words
 from core.phi.mentions import mentions, words_again
-
-Place = tuple[int, int, str]  # start, end, field
+from core.phi.spans import Place
 
 _UP, _LOW = "A-ZÀ-ÖØ-ÞČĆĐŁŃŘŚŠŞŹŽŻ", "a-zß-öø-ÿā-ž"
 NAME = (

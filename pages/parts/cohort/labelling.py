@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 import streamlit as st
 
 from core.corpus.tables import Corpus
-from core.evaluation.detection.own_labels import MOST_LETTERS, LabelledNote, Place, as_lines, on_labels, sampled
+from core.evaluation.detection.own_labels import MOST_LETTERS, LabelledNote, as_lines, on_labels, sampled
 from core.evaluation.detection.phi_detection import ALL
 from core.evaluation.wording import interval_text, percent
 from core.phi.detector.engine import SHAPES
 from core.phi.fields import DIRECT, FIELD
+from core.phi.spans import Place
 from pages.parts.access import viewer
 from pages.parts.common.data_table import data_table
 from pages.parts.common.phi_text import fields_html, literal
