@@ -94,14 +94,14 @@ def audit(
             at_end.callback((folder / CANCEL_FILE).unlink, missing_ok=True)
         with full_disk_as_sentence(f"the audit of run {run.id}", folder):
             workspace.begin_audit(run.id, run.spec.corpus)
-            log = EventLog(folder, on_event)
-            with _under_way(folder, log):
-                log.stage("notes", "Reading the hospital's notes and the model")
-                return _Battery(run, workspace, log, stop).go(chosen, again)
+            events = EventLog(folder, on_event)
+            with _under_way(folder, events):
+                events.stage("notes", "Reading the hospital's notes and the model")
+                return _Battery(run, workspace, events, stop).go(chosen, again)
 
 
 @contextmanager
-def _under_way(folder: Path, log: EventLog) -> Iterator[None]:
+def _under_way(folder: Path, events: EventLog) -> Iterator[None]:
     """Keep the audit's state on disk: `running`, then nothing when it ends or is stopped, `failed` with the reason."""
     submitted = (read_status(folder) or Status(state="running", submitted=time.time())).submitted
     started = time.time()
@@ -111,15 +111,15 @@ def _under_way(folder: Path, log: EventLog) -> Iterator[None]:
     except Cancelled as cancelled:
         now = read_status(folder)
         if now is None or now.submitted == submitted:  # else it was submitted again, and its state is that of a new job
-            log.emit("cancelled", message=str(cancelled))
+            events.emit("cancelled", message=str(cancelled))
             (folder / STATUS_FILE).unlink(missing_ok=True)
         raise
     except Exception as error:
         failed = Status(state="failed", message=str(error), submitted=submitted, started=started, finished=time.time())
         write_status(folder, failed)
-        log.emit("failed", message=str(error))
+        events.emit("failed", message=str(error))
         raise
-    log.emit("done", message="The audit is complete.")
+    events.emit("done", message="The audit is complete.")
     (folder / STATUS_FILE).unlink(missing_ok=True)  # last: without this file, readers take the log as complete
 
 
@@ -223,7 +223,7 @@ class _Battery:
 
     run: Run
     workspace: Workspace
-    log: EventLog
+    events: EventLog
     stop: Callable[[], bool]
 
     def go(self, attacks: Sequence[Attack], again: bool) -> StoredAudit:
@@ -236,16 +236,16 @@ class _Battery:
         if open_ones:
             target = target_of(self.run, self.workspace)
             for number, attack in enumerate(open_ones, start=1):
-                self.log.emit("attack", attack=attack.name, number=number, of=len(open_ones))
+                self.events.emit("attack", attack=attack.name, number=number, of=len(open_ones))
                 self._attack(stored, attack, target)
         self.figures(stored, open_figures(self.run, self.workspace))
         return stored
 
     def figures(self, stored: StoredAudit, left: Sequence[Summary]) -> None:
         """Compute these figures from what the attacks have stored."""
-        self.log.stage("figures", "Computing figures and their intervals from what the attacks found")
+        self.events.stage("figures", "Computing figures and their intervals from what the attacks found")
         for number, summary in enumerate(left, start=1):
-            self.log.progress(number, len(left))
+            self.events.progress(number, len(left))
             name = SUMMARY + summary.name
             self._keep(stored, name, partial(self._summarised, stored, summary), summary.version_for(self.run))
 
@@ -281,7 +281,7 @@ class _Battery:
             state, message = "failed", f"{type(error).__name__}: {error}"
         seconds = time.monotonic() - begun
         stored.record(Outcome(name, state, round(seconds, 3), message, tuple(tables), version, time.time()), tables)
-        self.log.emit("outcome", attack=name, state=state, seconds=seconds, message=message)
+        self.events.emit("outcome", attack=name, state=state, seconds=seconds, message=message)
 
     def _report(self, attack: str) -> Report:
         """Report progress of one attack and its remaining time at intervals; raises when the audit is stopped.
@@ -300,7 +300,7 @@ class _Battery:
             if now - reported >= EVENT_SECONDS or done == total:
                 reported = now
                 left = (now - begun) / done * (total - done) if done else None
-                self.log.emit("progress", attack=attack, done=done, total=total, eta_seconds=left)
+                self.events.emit("progress", attack=attack, done=done, total=total, eta_seconds=left)
 
         return report
 
