@@ -96,16 +96,27 @@ def _not_judged(choice: Choice, asked: str) -> bool:
     if record is None:
         st.info(f"There is no patient “{literal(asked)}” in this cohort.", icon=":material/person_off:")
         return False
-    most = choice.run.spec.audit.patients
-    why = "Choose another attack: some score only a part of the patients."
-    if most:
-        why = f"The quick audit judged at most {most:,} patients of each group, drawn at random."
+    group = "left out" if asked in (choice.run.spec.without or ()) else record["split"]
     st.info(
-        f"The attack “{choice.attack}” has no score for patient {literal(asked)} in this run (group: "
-        f"{record['split']}). {why}",
+        f"The attack “{choice.attack}” has no score for patient {literal(asked)} in this run (group: {group}). "
+        f"{_why_not_judged(choice, asked, group)}",
         icon=":material/person_off:",
     )
     return True
+
+
+def _why_not_judged(choice: Choice, asked: str, group: str) -> str:
+    """Why the attack has no score for a patient of this group (the split, or `left out`)."""
+    if group == "left out":
+        return "The run was trained without this patient, so no attack judges them."
+    if group not in SPLITS:
+        return "Attacks judge only members and held-out patients."
+    if len(data.tables(choice.run).scores_of(list(data.attacks(choice.run).values()), [asked])):
+        return "Choose another attack: some score only a part of the patients."
+    most = choice.run.spec.audit.patients
+    if most:
+        return f"The run's audits judge at most {most:,} patients of each group, drawn at random."
+    return "No attack on this run has one."
 
 
 def _figures(choice: Choice, found: dict) -> None:
