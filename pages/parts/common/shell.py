@@ -220,15 +220,8 @@ def _list_damaged() -> None:
             st.markdown("The server's administrator can repair or remove it with `python -m core verify --repair`.")
 
 
-_WORDS = (
-    "room",
-    "host",
-    "word",
-    "patient",
-    "out",
-    "use",
-    "prompt",
-)  # parameters that are text, even if they look like a number
+# Parameters that are text, even if they look like a number.
+_WORDS = ("room", "host", "word", "words", "code", "patient", "out", "use", "prompt")
 
 
 def _forget_unusable_parameters() -> None:

@@ -63,6 +63,12 @@ def test_a_preset_is_picked_and_its_phi_is_named_in_words(cohort):
     assert "<b>full name</b>" in shown, "every note of this preset names its patient"
 
 
+def test_words_and_codes_of_a_link_stay_even_where_they_read_as_numbers(cohort):
+    app = cohort(cohort="tiny", words="inf", code="NaN")
+    assert [app.text_input(key=key).value for key in ("words", "code")] == ["inf", "NaN"]
+    assert not notes_html(app)
+
+
 def test_filters_narrow_what_is_shown(cohort):
     app = cohort(cohort="tiny")
     corpus = build(CORPUS_PRESETS["smoke"])
