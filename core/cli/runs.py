@@ -316,8 +316,9 @@ def _ends(found: Interval) -> str:
 
 def _sentences(run: Run, folder: Path, *, as_json: bool) -> None:
     """Score the run and the public base model on the same sentences."""
+    from core.evaluation.utility.abstracts import entity_score
     from core.models.build import load
-    from core.pipeline.utility import entity_score
+    from core.tasks.abstracts import labelled_sentences, sentence_counts
 
     if not run.has_model:
         raise BadInput(f"Run {run.id} has tables but no weights, so it cannot tag anything.")
@@ -327,7 +328,9 @@ def _sentences(run: Run, folder: Path, *, as_json: bool) -> None:
     found = {}
     for arm, loaded in models.items():
         say(f"{run.id}: tagging with {'the model' if arm == 'run' else 'the public base model, the control'}")
-        found[arm] = entity_score(loaded(), folder)
+        learned, judged = labelled_sentences(folder)
+        counts = sentence_counts(loaded(), learned, judged)
+        found[arm] = entity_score(counts, learned=len(learned), judged=len(judged))
     lines = [
         f"{arm}: F1 {one.f1.value:.3f} ({_ends(one.f1)}), precision {one.precision:.3f}, "
         f"recall {one.recall:.3f}; {one.entities:,} entities in {one.judged:,} sentences; "

@@ -7,7 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from core.pipeline.utility import entity_score
+from core.evaluation.utility.abstracts import entity_score
+from core.tasks.abstracts import labelled_sentences, sentence_counts
 from core.tasks.iob import abstract_of, read_iob, types_of
 from tests.tiny_models import tiny
 
@@ -42,12 +43,14 @@ def test_a_head_learns_the_words_of_a_small_file(tmp_path: Path):
     text += "\n"
     for name in ("train.tsv", "test.tsv"):
         (tmp_path / name).write_text(text * 40, encoding="utf-8")
-    found = entity_score(tiny("distilbert", seed=0, spread=4.0), tmp_path, learned=360, judged=20)
+    learned, judged = labelled_sentences(tmp_path, learned=360, judged=20)
+    counts = sentence_counts(tiny("distilbert", seed=0, spread=4.0), learned, judged)
+    found = entity_score(counts, learned=len(learned), judged=len(judged))
     assert found.f1.value > 0.9 and found.f1.low <= found.f1.value <= found.f1.high
     assert (found.learned, found.judged, found.entities) == (360, 20, 40)
     (tmp_path / "train.tsv").write_text("He\tO\n", encoding="utf-8")
     with pytest.raises(ValueError, match="sentences with entities"):
-        entity_score(tiny("distilbert", seed=0), tmp_path)
+        labelled_sentences(tmp_path)
 
 
 def test_every_ten_consecutive_sentences_of_a_file_are_one_abstract_however_they_are_drawn():

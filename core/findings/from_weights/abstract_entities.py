@@ -27,9 +27,9 @@ def abstract_entities(target: Target, report: Report, folders: Mapping[str, Path
     Args:
         target: The run. A head is fitted on its model, and another on the public base model.
         report: Called with the pairs of corpus and model that are done, and with their number.
-        folders: The corpora by name, each with train.tsv and test.tsv (`core.pipeline.utility.labelled_sentences`).
+        folders: The corpora by name, each with train.tsv and test.tsv (`core.tasks.abstracts.labelled_sentences`).
     """
-    from core.pipeline.utility import labelled_sentences, sentence_counts  # which the page Findings need not import
+    from core.tasks.abstracts import labelled_sentences, sentence_counts  # which the page Findings need not import
 
     frames: list[pd.DataFrame] = []
     for name, folder in folders.items():

@@ -10,6 +10,7 @@ import pytest
 
 from core.attacks.registry import Target, no_report
 from core.corpus.synthetic.hospital import build
+from core.evaluation.utility.abstracts import entity_score
 from core.findings import labelled_abstracts, training
 from core.findings.claims import chosen
 from core.findings.experiments import plain
@@ -17,9 +18,9 @@ from core.findings.from_weights import abstract_entities
 from core.findings.labelled_abstracts import CORPORA, add_labelled_abstracts, digest_of
 from core.findings.measures.tables import abstracts_difference
 from core.findings.stored_runs import Missing
-from core.pipeline.utility import entity_score
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS, ModelSpec, RunSpec
+from core.tasks.abstracts import labelled_sentences, sentence_counts
 from tests.tiny_models import tiny
 
 DRUGS, DISEASES = ("Ibuprofen", "Codeine", "Aspirin"), ("hives", "anemia", "colitis")
@@ -83,7 +84,9 @@ def test_the_table_counts_what_both_models_find(downloaded: Path, tmp_path: Path
     rows = abstract_entities.abstract_entities(target, no_report, folders)
     assert list(rows.columns) != [] and set(rows.columns) == set(abstract_entities.COLUMNS)
     for (corpus, model), part in rows.groupby(["corpus", "model"]):
-        expected = entity_score(lms[str(model)], folders[str(corpus)])
+        learned, judged = labelled_sentences(folders[str(corpus)])
+        counts = sentence_counts(lms[str(model)], learned, judged)
+        expected = entity_score(counts, learned=len(learned), judged=len(judged))
         total = part[["trials", "predicted", "correct"]].sum()
         assert 2 * total["correct"] / (total["trials"] + total["predicted"]) == pytest.approx(expected.f1.value)
         assert (len(part), total["trials"]) == (expected.judged, expected.entities)
