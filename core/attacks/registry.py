@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import pandas as pd
 
@@ -25,8 +25,8 @@ Access = Literal["black-box", "grey-box", "white-box"]  # text only · token pro
 Cost = Literal["cheap", "moderate", "expensive"]
 Report = Callable[[int, int], None]  # (done, total); raises to stop the attack between two batches
 Tables = Mapping[str, pd.DataFrame]
-KINDS: tuple[ModelKind, ...] = ("gpt2", "distilbert", "bert")
-MASKED: tuple[ModelKind, ...] = ("distilbert", "bert")
+KINDS: tuple[ModelKind, ...] = get_args(ModelKind)
+MASKED = tuple(kind for kind in KINDS if kind != "gpt2")
 
 T = TypeVar("T")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterable, Mapping
+from typing import get_args
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
@@ -35,13 +36,14 @@ def train(kind: ModelKind, texts: Iterable[str], size: int) -> PreTrainedTokeniz
     the kind of white space. Every call creates a new `tokenizers.Tokenizer`, because training one twice leaves stale
     merges.
     """
+    if kind not in get_args(ModelKind):
+        *others, last = get_args(ModelKind)
+        raise ValueError(f"unknown kind of model {kind!r}: choose {', '.join(others)} or {last}")
     if kind == "gpt2":
         return _wrap(
             _train_byte_pairs(texts, size), bos_token=END_OF_TEXT, eos_token=END_OF_TEXT, pad_token=END_OF_TEXT
         )
-    if kind in ("distilbert", "bert"):
-        return _wrap(_train_word_pieces(texts, size), **MASKED_SPECIALS)
-    raise ValueError(f"unknown kind of model {kind!r}: choose gpt2, distilbert or bert")
+    return _wrap(_train_word_pieces(texts, size), **MASKED_SPECIALS)
 
 
 def noisy_histogram(counts: Mapping[str, int], *, epsilon: float, delta: float, rng: Stream) -> dict[str, float]:

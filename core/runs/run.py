@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import pandas as pd
 from pydantic import Field, TypeAdapter
@@ -29,7 +29,7 @@ from core.runs.integrity.whole import (
 )
 from core.runs.note_cap import was_capped
 from core.runs.tables import FIGURES_ONLY_FILE, read_table
-from core.spec import RunSpec
+from core.spec import ModelKind, RunSpec
 from core.spec.schema import SCHEMA, SpecTooNew, SpecUnreadable, StoredSpec
 from core.spec.schema import read as read_settings
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from core.models.build import LanguageModel
     from core.training.accounting.mechanism import Mechanism
 
-RUN_ID = re.compile(r"(gpt2|distilbert|bert)-[0-9a-f]{12}")
+RUN_ID = re.compile(rf"(?:{'|'.join(get_args(ModelKind))})-[0-9a-f]{{12}}")
 SPEC_FILE = "spec.json"
 PRIVACY_FILE = "privacy.json"
 VOCABULARY_FILE = "vocabulary.json"

@@ -16,17 +16,17 @@ from pydantic import ValidationError
 
 from core.runs.events import CANCEL_FILE, STATUS_FILE
 from core.runs.integrity.whole import json_problem, table_problem, weights_problem
+from core.runs.run import RUN_ID
 from core.spec import CorpusSpec
 from core.spec.schema import SpecTooNew, SpecUnreadable
 from core.spec.schema import read as read_settings
 
 Kind = Literal["uploads", "corpora", "runs", "audits", "references", "ledger"]
-KINDS: tuple[Kind, ...] = get_args(
-    Kind
-)  # in the order of an import: a record before its cohort, a run before its audit
+# In the order of an import: a record before its cohort, a run before its audit.
+KINDS: tuple[Kind, ...] = get_args(Kind)
 RECORD = "record.json"  # the one file of an item of the kind `uploads`
 
-_DIGEST, _RUN, _FILE = r"[0-9a-f]{12}", r"(?:gpt2|distilbert|bert)-[0-9a-f]{12}", r"[A-Za-z0-9_][\w.+-]*"
+_DIGEST, _RUN, _FILE = r"[0-9a-f]{12}", RUN_ID.pattern, r"[A-Za-z0-9_][\w.+-]*"
 _SAVED = rf"{_FILE}\.(?:json|txt|safetensors)"  # of a folder written by `save_pretrained`
 _AUDIT = rf"attacks\.json|events\.jsonl|tables/{_FILE}/{_FILE}\.parquet"
 _NAMES: dict[Kind, str] = {
