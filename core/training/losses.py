@@ -18,7 +18,8 @@ from core.models.build import LanguageModel
 from core.models.masking import MASK_SHARE
 
 CACHED_FLOATS = 1 << 19  # 2 MiB
-MASKED, RANDOM = 0.8, 0.1  # of these, 80 % are shown as [MASK], 10 % as a random token, 10 % unchanged
+# Of the tokens to predict, 80 % are shown as [MASK], 10 % as a random token, 10 % unchanged.
+SHOWN_AS_MASK, SHOWN_AT_RANDOM = 0.8, 0.1
 
 
 @dataclass(frozen=True)
@@ -88,11 +89,12 @@ def masked_batch(
     targets = np.where(none, -100, np.take_along_axis(ids, positions, 1))
     choice = np.take_along_axis(replacement, positions, 1)
     words = np.setdiff1d(np.arange(len(tokenizer)), tokenizer.all_special_ids)
-    rescaled = np.clip((choice - MASKED) / RANDOM, 0.0, 1.0 - 1e-9)  # uniform again, given that 0.8 ≤ choice < 0.9
+    # Uniform again, given that 0.8 ≤ choice < 0.9.
+    rescaled = np.clip((choice - SHOWN_AS_MASK) / SHOWN_AT_RANDOM, 0.0, 1.0 - 1e-9)
     shown = np.where(
-        choice < MASKED,
+        choice < SHOWN_AS_MASK,
         tokenizer.mask_token_id,
-        np.where(choice < MASKED + RANDOM, words[(rescaled * len(words)).astype(np.int64)], targets),
+        np.where(choice < SHOWN_AS_MASK + SHOWN_AT_RANDOM, words[(rescaled * len(words)).astype(np.int64)], targets),
     )
     shown = np.where(none, np.take_along_axis(ids, positions, 1), shown)
     inputs = ids.copy()

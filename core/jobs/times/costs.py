@@ -26,7 +26,7 @@ TRAINING: dict[ModelKind, tuple[float, float]] = {  # of one note in one epoch, 
     "bert": (0.0023, 0.0034),  # not measured: as DistilBERT, which it resembles
 }
 AUDIT_SECONDS = 0.11 / BUSY  # of the full audit, for one training note of GPT-2; measured on two busy cores
-MASKED = 2.4  # factor of time for the full audit of DistilBERT and BERT
+MASKED_FACTOR = 2.4  # factor of time for the full audit of DistilBERT and BERT
 FIGURES_SECONDS = 20.0  # of a full audit, after its attacks
 
 
@@ -115,7 +115,7 @@ def audit_stages(
         a_note: Seconds of an attack for one training note of a model of size tiny, where they are known.
         of: How many attacks a whole audit of the run has. One of unknown seconds takes its share of `AUDIT_SECONDS`.
     """
-    usual = AUDIT_SECONDS * (1.0 if spec.model.kind == "gpt2" else MASKED) / of
+    usual = AUDIT_SECONDS * (1.0 if spec.model.kind == "gpt2" else MASKED_FACTOR) / of
     times = TIME_BY_SIZE[spec.model.size] * notes.trained
     found = [Stage(f"attack: {name}", times * a_note.get(name, usual)) for name in attacks]
     return [Stage("notes", 2.0), *found, Stage("figures", FIGURES_SECONDS)]

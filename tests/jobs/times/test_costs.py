@@ -6,7 +6,7 @@ import pytest
 
 from core.jobs.times.costs import (
     AUDIT_SECONDS,
-    MASKED,
+    MASKED_FACTOR,
     ONE_CORE,
     TIME_BY_SIZE,
     audit_stages,
@@ -97,6 +97,6 @@ def test_a_full_audit_takes_its_time_by_notes_kind_and_size() -> None:
         return sum(stage.seconds for stage in stages if stage.key.startswith("attack: "))
 
     assert seconds(spec_of(), *"abcd") == pytest.approx(AUDIT_SECONDS * notes.trained)
-    assert seconds(masked, "a") == pytest.approx(MASKED * AUDIT_SECONDS * notes.trained / 4)
+    assert seconds(masked, "a") == pytest.approx(MASKED_FACTOR * AUDIT_SECONDS * notes.trained / 4)
     small = spec_of(model=ModelSpec.model_validate({"size": "small"}))
     assert seconds(small, "a", a=0.01) == pytest.approx(TIME_BY_SIZE["small"] * 0.01 * notes.trained)
