@@ -17,9 +17,8 @@ from core.jobs.work import Work
 
 OWN_PACE = 0.1  # share of a stage at which its own pace counts as much as the expectation
 PRIOR_SECONDS = 15.0  # so much of a job must be over before its speed counts as much as the expectation
-CARRIED = (
-    0.5  # exponent: how far a job's speed so far carries over to its later stages, which use the machine otherwise
-)
+# Exponent: how far a job's speed so far carries over to its later stages, which use the machine otherwise.
+CARRIED = 0.5
 SMOOTH_SECONDS = 8.0  # time constant with which the shown end follows the estimate
 SLOWEST = 0.5  # the time left falls at least at this rate while no rise is announced
 RISE, RISE_SECONDS = 1.2, 5.0  # a change beyond this factor and these seconds is shown at once, a rise with its reason

@@ -38,10 +38,8 @@ def _bases_have_read_reports(settings: Settings) -> Settings:
     return settings
 
 
-MIGRATIONS: tuple[Migration, ...] = (
-    _every_note_is_read,
-    _bases_have_read_reports,
-)  # in order: from 1 to 2, from 2 to 3
+# In order: from 1 to 2, from 2 to 3.
+MIGRATIONS: tuple[Migration, ...] = (_every_note_is_read, _bases_have_read_reports)
 SCHEMA = 1 + len(MIGRATIONS)
 ALL_NOTES_READ = 2  # the first schema in which private training per note has no cap
 

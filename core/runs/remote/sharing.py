@@ -126,9 +126,8 @@ def _resume(store: Store, run_id: str, work: Path) -> None:
     if (work / STATE[0]).exists() or (work / "tables" / "history.parquet").exists():
         return
     with building(work.parent, private=False) as beside:
-        stored = (
-            beside / "fetched" / run_id
-        )  # a fetched folder is published under its parent's lock, and `beside` has one
+        # A fetched folder is published under its parent's lock, and `beside` has one.
+        stored = beside / "fetched" / run_id
         if store.fetch("checkpoints", run_id, stored):
             make_folder(work)
             for file in reversed(STATE):  # the state last: without it, the run starts again
