@@ -62,8 +62,9 @@ def test_the_shipped_table_is_that_of_the_shipped_weights_and_of_the_shipped_pro
     stored = runs.measured(run.spec, NAME)
     again = name_layers(target_of(run, runs.workspace)).astype(COLUMNS)
     pd.testing.assert_frame_equal(stored.drop(columns="score"), again[list(COLUMNS)].drop(columns="score"))
-    apart = (stored["score"] - again["score"]).abs()  # a probe is trained, and enlarges how a processor rounds
-    assert apart.median() < 1e-3 and apart.max() < 0.1
+    # A probe is trained, and enlarges how a processor rounds; a name that is unlike the others has a score of 114.
+    apart = (stored["score"] - again["score"]).abs() / stored["score"].abs().clip(lower=1)
+    assert apart.median() < 1e-3 and apart.max() < 0.05
     probes = runs.audited(run.spec, "probes")
     last = stored[stored["layer"] == stored["layer"].max()]
     for probe, chosen in (
