@@ -15,11 +15,7 @@ from pages.parts.session.room_values import Audited, Counts
 
 EVERY_SECONDS = 2.0
 
-shell.page(
-    "Be the auditor",
-    "Was this note in the training data? Guess, and see which ε the guesses rule out.",
-    icon=":material/gavel:",
-)
+shell.page("auditor", "Was this note in the training data? Guess, and see which ε the guesses rule out.")
 
 
 def offered() -> list[Run]:

@@ -14,10 +14,7 @@ from pages.parts.pickers import run_picker
 from pages.parts.session import owner
 
 shell.page(
-    "Canaries",
-    "How well does a model remember planted secrets, and does its privacy guarantee hold?",
-    icon=":material/key:",
-    guesses=True,
+    "canaries", "How well does a model remember planted secrets, and does its privacy guarantee hold?", guesses=True
 )
 
 # What each view needs in the cohort; the other views need no planted secret.

@@ -17,7 +17,7 @@ from pages.parts.pickers.cohort_picker import (
 from pages.parts.session import owner
 from pages.parts.uploads import after, form
 
-shell.page("Cohort", "Who are the patients of this cohort, and what do their notes say?", icon=":material/groups:")
+shell.page("cohort", "Who are the patients of this cohort, and what do their notes say?")
 
 VIEWS = {
     "Notes": view.read_notes,

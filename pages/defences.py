@@ -22,9 +22,8 @@ from pages.parts.session import owner, resources
 from pages.parts.tradeoff.drawn import Drawn, risks
 
 shell.page(
-    "Defences",
+    "defences",
     "The same patients and the same attacks under each defence: what does it cost, and what still leaks?",
-    icon=":material/shield:",
     guesses=True,
 )
 

@@ -9,9 +9,8 @@ from pages.parts.findings import card, charts, data, veil
 from pages.parts.pickers import linked_choice
 
 shell.page(
-    "Findings",
+    "findings",
     "Five papers make claims about what models reveal and what privacy costs. Which of them hold here?",
-    icon=":material/fact_check:",
     guesses=True,
 )
 

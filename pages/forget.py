@@ -13,11 +13,7 @@ from pages.parts.forget.data import OUT, SHOWN
 from pages.parts.pickers import linked_choice, run_picker
 from pages.parts.session import owner
 
-shell.page(
-    "Forget a patient",
-    "Can a trained model forget one patient? In seconds, in minutes, or only by never learning them?",
-    icon=":material/person_remove:",
-)
+shell.page("forget", "Can a trained model forget one patient? In seconds, in minutes, or only by never learning them?")
 
 
 def pick_patient(run: Run) -> str | None:

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from pages.parts.common import glossary, shell
 
-shell.page("Glossary", "What do the terms in this app mean, and where are they defined?", icon=":material/menu_book:")
+shell.page("glossary", "What do the terms in this app mean, and where are they defined?")
 glossary.browse()

@@ -95,7 +95,9 @@ def sections() -> None:
 
 
 shell.page(
-    "PHI Leak Lab", "A language model was trained on patients' notes. What does it reveal, and what limits that?"
+    "home",
+    "A language model was trained on patients' notes. What does it reveal, and what limits that?",
+    heading="PHI Leak Lab",
 )
 prompt_session.begin()
 pair = pair_of(run_picker.promptable())

@@ -9,11 +9,7 @@ from pages.parts.ledger import views
 from pages.parts.pickers.cohort_picker import hospital_name, presets_first
 from pages.parts.session import owner
 
-shell.page(
-    "Ledger",
-    "What privacy guarantee do these patients still have after all releases so far?",
-    icon=":material/receipt_long:",
-)
+shell.page("ledger", "What privacy guarantee do these patients still have after all releases so far?")
 
 runs = [run for run in owner.workspace().runs() if not run.spec.is_base]
 released = views.released()

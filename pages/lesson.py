@@ -14,9 +14,8 @@ from pages.parts.session import classroom
 from pages.parts.session.room_values import AFTER
 
 shell.page(
-    "Lesson",
+    "lesson",
     "What does a model remember about patients, and what limits that? Five steps: predict, look, check your answer.",
-    icon=":material/school:",
 )
 
 

@@ -15,12 +15,7 @@ from pages.parts.membership.views import OVERLAP, VIEWS, WORDS, Choice
 from pages.parts.pickers import run_picker
 from pages.parts.session import owner
 
-shell.page(
-    "Membership",
-    "Can an attacker who has the model tell whose notes it was trained on?",
-    icon=":material/person_search:",
-    guesses=True,
-)
+shell.page("membership", "Can an attacker who has the model tell whose notes it was trained on?", guesses=True)
 
 
 def attacks_of(chosen: dict[str, Run]) -> list[str]:

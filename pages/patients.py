@@ -11,11 +11,7 @@ from pages.parts.patients.views import buckets_view, patients_view
 from pages.parts.pickers import run_picker
 from pages.parts.session import owner
 
-shell.page(
-    "Patients",
-    "Do patients with rare diseases leak more than others, and what exactly leaks about each one?",
-    icon=":material/clinical_notes:",
-)
+shell.page("patients", "Do patients with rare diseases leak more than others, and what exactly leaks about each one?")
 
 runs = run_picker.with_tables(run_picker.audited_first(owner.workspace().runs()))
 if runs:

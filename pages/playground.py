@@ -118,10 +118,9 @@ def earlier() -> None:
 
 
 shell.page(
-    "Playground",
+    "playground",
     "Does a model repeat details of the patients it was trained on, and does differential privacy limit that? "
     "Both models get the same prompt and the same seed.",
-    icon=":material/forum:",
 )
 prompt_session.begin()
 prompt_session.from_link()

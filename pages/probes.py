@@ -14,10 +14,9 @@ from pages.parts.probes import try_it, variants
 from pages.parts.session import owner
 
 shell.page(
-    "Probes",
+    "probes",
     "Does a model know patients' names, and which patient has which disease? Each card asks one question, with "
     "its control.",
-    icon=":material/fingerprint:",
     guesses=True,
 )
 

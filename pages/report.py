@@ -9,11 +9,7 @@ from pages.parts.pickers import run_picker
 from pages.parts.report import views
 from pages.parts.session import owner
 
-shell.page(
-    "Report",
-    "Can these models be released? A verdict, the evidence for it, and a file for those who sign off.",
-    icon=":material/description:",
-)
+shell.page("report", "Can these models be released? A verdict, the evidence for it, and a file for those who sign off.")
 
 runs = run_picker.audited_first(owner.workspace().runs())
 if runs:

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 RESETS = "step-resets"  # in the session: how often the knobs were set back
 
 shell.page(
-    "Inside a step",
-    "How does DP-SGD hide one note, or one patient? These are the real gradients of a training's first step.",
-    icon=":material/blur_on:",
+    "step", "How does DP-SGD hide one note, or one patient? These are the real gradients of a training's first step."
 )
 
 

@@ -34,9 +34,7 @@ from pages.parts.tradeoff.models import curve_points, curve_runs, models_at
 if TYPE_CHECKING:
     from core.evaluation.sweep.tradeoff import Estimate
 
-shell.page(
-    "ε trade-off", "How useful and how risky is a model, and what does moving ε change?", icon=":material/balance:"
-)
+shell.page("tradeoff", "How useful and how risky is a model, and what does moving ε change?")
 
 
 @resources.cached_data(max_entries=50, show_spinner=False)

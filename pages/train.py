@@ -15,11 +15,7 @@ from pages.parts.train.training_settings import choose_run
 
 NOTE_CAP = TrainingSpec().max_notes_per_patient
 
-shell.page(
-    "Train",
-    "What does a privacy guarantee cost, and what does training without one reveal?",
-    icon=":material/model_training:",
-)
+shell.page("train", "What does a privacy guarantee cost, and what does training without one reveal?")
 
 
 def cohort() -> Corpus | None:

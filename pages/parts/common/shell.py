@@ -83,6 +83,10 @@ def title_of(name: str) -> str:
     return _entry(name)[1]
 
 
+def _icon(name: str) -> str:
+    return f":material/{_entry(name)[2]}:"
+
+
 def _entry(name: str) -> tuple[str, str, str, str]:
     return next(entry for entry in _PAGES if entry[0] == name)
 
@@ -92,14 +96,15 @@ def pages() -> dict[str, st.Page]:
 
     Home is at `/`: Streamlit gives its first page no other path. `navigation` leads `/home` there.
     """
-    return {entry[0]: _page(*entry) for entry in _PAGES}
+    return {name: _page(name) for name in page_names()}
 
 
-def _page(name: str, title: str, icon: str, about: str) -> st.Page:
+def _page(name: str) -> st.Page:
+    _, title, _, about = _entry(name)
     return st.Page(
         PROGRAM / "pages" / f"{name}.py",
         title=title,
-        icon=f":material/{icon}:",
+        icon=_icon(name),
         help=about,
         default=name == "home",
         url_path="start" if name == "home" else name,
@@ -145,16 +150,18 @@ def _to_home() -> None:
     st.switch_page(pages()["home"])
 
 
-def page(title: str, question: str, *, icon: str | None = None, guesses: bool = False) -> None:
+def page(name: str, question: str, *, heading: str = "", guesses: bool = False) -> None:
     """Start a page: title, the question it answers, the badge about whose notes these are, and the glossary.
 
     Args:
-        title: The heading, also the title of the browser tab.
+        name: The page's short name. Its title and icon in the menu are also those of the heading.
         question: The question that the page answers, in one or two sentences.
-        icon: A Material icon before the heading.
+        heading: Another heading instead, without an icon.
         guesses: Whether the page can ask for a guess before it shows a result.
     """
     gate.stop_others()
+    title = heading or title_of(name)
+    icon = None if heading else _icon(name)
     st.set_page_config(page_title=f"{title} · PHI Leak Lab", page_icon=ICON, layout="wide")
     if not st.session_state.get(_REGISTERED):
         navigation()
@@ -164,7 +171,6 @@ def page(title: str, question: str, *, icon: str | None = None, guesses: bool = 
     classroom.enter()
     delivery.follow_reconnections()
     media.hide_addresses()
-    name = next((name for name, label, _, _ in _PAGES if label == title), "home")
     st.session_state[_BEFORE], st.session_state[_NOW] = st.session_state.get(_NOW), name
     together.begin(name, page_names())
     cleanup.start_thread(str(resources.data()), resources.every_workspace())
@@ -273,7 +279,7 @@ def link(name: str, label: str, *, icon: str | None = None, query: Mapping[str, 
 
     `query` sets widgets of that page that stand in its link.
     """
-    st.page_link(_page(*_entry(name)), label=label, icon=icon, query_params=dict(query) if query else None)
+    st.page_link(_page(name), label=label, icon=icon, query_params=dict(query) if query else None)
 
 
 def _stop_without_data() -> None:

@@ -180,6 +180,7 @@ def test_every_page_begins_with_the_call_that_asks_who_is_there() -> None:
         body = ast.parse(path.read_text(encoding="utf-8")).body
         first = next(node for node in body if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call))
         assert ast.unparse(first.value.func) == "shell.page", path
+        assert ast.literal_eval(first.value.args[0]) == path.stem, "a page says which line of the menu is its own"
         before = [node for node in body[1 : body.index(first)] if not ast.unparse(node).startswith("if TYPE_CHECKING:")]
         harmless = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.Assign, ast.AnnAssign)
         assert all(isinstance(node, harmless) for node in before), path
