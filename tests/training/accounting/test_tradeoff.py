@@ -25,7 +25,7 @@ def mechanism(sigma: float, rate: float, steps: int) -> Mechanism:
     return Mechanism(unit="note", noise_multiplier=sigma, sample_rate=rate, steps=steps, delta=1e-5, max_grad_norm=1.0)
 
 
-@pytest.mark.parametrize(("sigma", "steps"), [(1.0, 1), (0.5, 1), (3.0, 4), (20.0, 1)])
+@pytest.mark.parametrize(("sigma", "steps"), [(1.0, 1), (0.5, 1), (3.0, 4), (20.0, 1), (2e2, 1), (5e3, 4)])
 def test_without_sampling_the_curve_is_that_of_the_gaussian(sigma, steps):
     mu = math.sqrt(steps) / sigma
     found = of_history({(sigma, 1.0): steps})
@@ -33,6 +33,19 @@ def test_without_sampling_the_curve_is_that_of_the_gaussian(sigma, steps):
     assert (found.caught(RATES) >= exact).all()
     assert found.caught(RATES) == pytest.approx(exact, rel=1e-4)
     assert found.gaussian_mu() == pytest.approx(mu, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "steps"), [(15, 0.1, 50), (100, 0.1, 50), (1_000, 0.1, 50), (300, 0.02, 141)]
+)
+def test_with_much_noise_the_curve_is_that_of_a_hundred_times_as_many_lines(sigma, rate, steps):
+    """Relative to its distance from blind guessing, which is all that a limit near the share accused goes by."""
+    history = {(sigma, rate): steps}
+    lines = np.concatenate([[0.0], np.geomspace(1e-9, 9.2, 400_000)])
+    deltas = numerical_deltas(history, lines)
+    finer = np.array([dp_ceiling(rate, lines, deltas).min() for rate in RATES]) - RATES
+    found = of_history(history).caught(RATES) - RATES
+    assert (found >= finer * (1 - 5e-5) - 1e-12).all() and (found <= finer * (1 + 1e-3) + 1e-12).all()
 
 
 def one_step(sigma: float, rate: float) -> np.ndarray:
