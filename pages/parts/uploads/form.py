@@ -37,6 +37,7 @@ WRITE_DOWN = (
 )
 _CLEAR = "own_code_used"  # the box for a deletion code is emptied when it is drawn next
 _NEW_CODE = "own_new_code"  # the upload whose code was not shown yet
+_CHOSEN = "own_chosen"  # the upload that was chosen or made last: the box's own state ends with its page
 # Wrong deletion codes per minute and session. All sessions together have no limit: they could lock everybody out, and
 # 100 random bits cannot be guessed.
 ATTEMPTS = Attempts(5, 60.0)
@@ -150,7 +151,7 @@ def _use(asked: check.Asked) -> None:
         check.forget()
         own_files.forget()
         after.used()
-        st.session_state["own_cohort"] = upload.digest
+        st.session_state[_CHOSEN] = upload.digest
         st.rerun()
 
 
@@ -233,12 +234,19 @@ def choose() -> Upload | None:
     if not kept:
         return None
     newest = next(reversed(kept))
-    if st.session_state.get("own_cohort") not in kept:
-        st.session_state["own_cohort"] = newest
+    chosen = st.session_state.get(_CHOSEN)
+    st.session_state[_CHOSEN] = chosen = chosen if chosen in kept else newest
     if len(kept) == 1:
         return kept[newest]
-    chosen = st.selectbox("Your notes", list(kept), format_func=lambda digest: kept[digest].name, key="own_cohort")
+    st.session_state["own_cohort"] = chosen
+    chosen = st.selectbox(
+        "Your notes", list(kept), format_func=lambda digest: kept[digest].name, key="own_cohort", on_change=_keep_choice
+    )
     return kept[chosen]
+
+
+def _keep_choice() -> None:
+    st.session_state[_CHOSEN] = st.session_state["own_cohort"]
 
 
 def manage(upload: Upload) -> None:
@@ -323,14 +331,15 @@ def _delete(upload: Upload) -> None:
     after.deleted(upload.digest)
     with st.spinner("Deleting the notes and their models …"):
         cleanup.remove(resources.every_workspace(), upload.digest)
-    st.session_state.pop("own_cohort", None)
     st.session_state[_CLEAR] = True
     st.rerun()
 
 
 @gone.drops
 def _drop_gone(still: gone.Still) -> None:
-    """Drop the deletion codes and labels of uploads that are gone."""
+    """Drop the deletion codes and labels of uploads that are gone, and the choice of one."""
+    if st.session_state.get(_CHOSEN) in still.lost:
+        st.session_state.pop(_CHOSEN)
     for digest in still.lost:
         st.session_state.pop(f"{own_files.LABELS_OF}{digest}", None)
         st.session_state.get(CODES, {}).pop(digest, None)

@@ -17,16 +17,20 @@ OWNER = "session-ada"
 CODE = "ABCD-EFGH-JKMN-PQRS-TVWX"
 
 
-def give(root: Path, source: Path, spec: RunSpec, *, name: str = "ward 7") -> tuple[Upload, Run]:
-    """OWNER's upload in the data folder `root`, and the run `spec` of `source` as if it was trained on that upload."""
+def bring(root: Path, *, name: str = "ward 7", without: int = 0) -> Upload:
+    """OWNER's upload in the data folder `root`: the notes of the smoke cohort, without the first few."""
     notes = build(CORPUS_PRESETS["smoke"]).notes
     file = root.parent / "notes.csv"
-    notes[notes["split"] != "canary"][["patient_id", "text"]].to_csv(file, index=False)
-    workspace = Workspace(root, shared=())
+    notes[notes["split"] != "canary"][["patient_id", "text"]][without:].to_csv(file, index=False)
     made = root / "made"
     made.mkdir(parents=True)
     import_notes(file, made, owner=OWNER)
-    upload = keep(workspace, made, owner=OWNER, name=name, code=CODE)
+    return keep(Workspace(root, shared=()), made, owner=OWNER, name=name, code=CODE)
+
+
+def give(root: Path, source: Path, spec: RunSpec, *, name: str = "ward 7") -> tuple[Upload, Run]:
+    """OWNER's upload in the data folder `root`, and the run `spec` of `source` as if it was trained on that upload."""
+    workspace, upload = Workspace(root, shared=()), bring(root, name=name)
     work = workspace.begin(spec.model_copy(update={"corpus": upload.spec}))
     for path in (source / "runs" / spec.run_id).iterdir():
         if path.name not in ("spec.json", "checksums.json"):

@@ -18,7 +18,9 @@ from core.runs.store import Workspace
 from core.runs.uploads.records import uploads
 from core.spec import CORPUS_PRESETS, RunSpec
 from pages.parts.session import cleanup
-from tests.pages.visit import WAIT, said, visit
+from pages.parts.uploads import form
+from tests.pages.uploads import own_run
+from tests.pages.visit import ROOT, WAIT, said, visit
 
 pytestmark = pytest.mark.slow
 checked_here = pytest.mark.usefixtures("checks_here")
@@ -308,3 +310,29 @@ def test_nobody_else_sees_them_and_a_button_deletes_them(cohort, tmp_path):
     assert not app.exception
     assert not uploads(tmp_path) and not list(tmp_path.rglob("*.parquet"))
     assert not Workspace(tmp_path).works()
+
+
+@checked_here
+def test_notes_that_were_chosen_stay_chosen_on_the_next_page_until_they_are_deleted(tmp_path, monkeypatch):
+    root = tmp_path / "data"
+    monkeypatch.setenv("PHILAB_DATA", str(root))
+    first, second = (own_run.bring(root, name=f"ward {number}", without=number) for number in range(2))
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT)
+    app.session_state["owner_of_this_session"], app.session_state["cohort"] = own_run.OWNER, "brought"
+    app.run().switch_page("pages/cohort.py").run()
+    assert app.selectbox(key="own_cohort").value == second.digest, "the newest"
+    app.selectbox(key="own_cohort").set_value(first.digest).run()
+    for page in ("glossary", "train", "cohort"):
+        app.switch_page(f"pages/{page}.py").run()
+        assert not app.exception
+        assert page == "glossary" or app.selectbox(key="own_cohort").value == first.digest
+    checked(app, NOTES[["text", "patient_id"]][2:]).button(key="own_use").click().run()
+    assert not app.exception, "the box is on the page when a third upload is chosen"
+    box = app.selectbox(key="own_cohort")
+    assert box.value not in (first.digest, second.digest) and len(box.options) == 3
+    box.set_value(first.digest).run()
+    cleanup.remove(Workspace(root, shared=()), first.digest)
+    app.switch_page("pages/glossary.py").run()
+    assert form._CHOSEN not in app.session_state
+    app.switch_page("pages/cohort.py").run()
+    assert not app.exception and app.selectbox(key="own_cohort").value not in (first.digest, second.digest)
