@@ -47,7 +47,8 @@ def by_loss(runs: StoredRuns, spec: RunSpec, level: str = "sample") -> Side:
 
 
 SIZED: tuple[ModelSize, ...] = ("tiny", "micro")
-ALL_KINDS: tuple[ModelKind, ...] = ("gpt2", "distilbert", "bert")  # fixed with the claims: a further kind would need runs
+# Fixed with the claims: a further kind would need runs.
+ALL_KINDS: tuple[ModelKind, ...] = ("gpt2", "distilbert", "bert")
 
 
 def of_size(kind: ModelKind, size: ModelSize, seed: int) -> RunSpec:
