@@ -17,7 +17,7 @@ from core.runs.run import Run
 from pages.parts.access import viewer
 from pages.parts.common import chart_style, shell
 from pages.parts.common.phi_text import coded, literal
-from pages.parts.pickers import gone_models, run_picker
+from pages.parts.pickers import gone_models, linked_choice, run_picker
 from pages.parts.report import annex, decision_form, picture
 from pages.parts.session import classroom, owner, resources
 from pages.parts.tradeoff import recommendation_view
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from core.runs.store import Workspace
 
 MOST = 6  # models side by side that still fit a printed page
+ABOUT = "about"  # the link's parameter: the run that is decided about
 
 
 @dataclass(frozen=True)
@@ -190,20 +191,29 @@ def show(runs: Sequence[Run], knobs: DeltaGenerator) -> None:
 
 
 def _about(runs: Sequence[Run], outline: Report) -> str | None:
-    """The id of the run that the first page is about; None, the report's own choice, for one run alone."""
+    """The id of the run that the first page is about; None, the report's own choice, for one run alone.
+
+    A choice is kept in the link (`?about=<run id>`).
+    """
     if len(runs) == 1:
         return None
     from core.evaluation.report.glance import subject_of
 
-    ids = [run.id for run in runs]
-    return st.selectbox(
+    key, ids = "report_about", [run.id for run in runs]
+    linked = st.query_params.get(ABOUT)
+    adopted = linked_choice.adopt(ABOUT, key, ids)  # then the box may have no start value
+    chosen = st.selectbox(
         "Decide about",
         ids,
-        ids.index(subject_of(runs).id),
+        0 if adopted else ids.index(subject_of(runs, linked if linked in ids else None).id),
         format_func=outline.facts["names"].__getitem__,
-        key="report_about",
+        key=key,
+        on_change=linked_choice.share,
+        args=(ABOUT, key, ids),
         help="The model that the report’s first page is about. The others are compared with it in the annex.",
     )
+    linked_choice.shown(ABOUT, chosen)
+    return chosen
 
 
 def _recommendation(run_ids: tuple[str, ...]) -> Recommendation | None:

@@ -20,6 +20,7 @@ from core.runs.run import Run
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS
 from pages.parts.report import annex, decision_form, picture, views
+from pages.parts.session import classroom
 from tests.pages.visit import said, visit
 
 opened = partial(visit, "report")
@@ -137,6 +138,20 @@ def test_none_chosen_and_several_cohorts_are_sentences(data, smoke_specs, monkey
     app.multiselect(key="report_runs").set_value([smoke_specs["plain"].run_id, smoke_specs["dp"].run_id]).run()
     assert not app.exception
     assert any("about one cohort" in error.value for error in app.error)
+
+
+def test_the_link_and_the_class_get_the_model_that_is_decided_about(data, smoke_specs):
+    plain, dp = smoke_specs["plain"].run_id, smoke_specs["dp"].run_id
+    app = opened(runs=f"{dp},{plain}", about=plain)
+    assert app.selectbox(key="report_about").value == plain
+    assert app.session_state[classroom._ON_SCREEN]["about"] == plain, "“Show everybody” sends it"
+    app.selectbox(key="report_about").set_value(dp).run()
+    assert app.query_params["about"] == dp and app.selectbox(key="report_about").value == dp
+    app.query_params["about"] = plain
+    assert app.run().selectbox(key="report_about").value == plain, "as by the Back button"
+    app.query_params["about"] = "gpt2-elsewhere"
+    assert not app.run().exception and app.selectbox(key="report_about").value == plain
+    assert opened(runs=f"{dp},{plain}", about="gpt2-elsewhere").selectbox(key="report_about").value == dp
 
 
 def test_what_a_board_fills_in_changes_conditions_and_files(data, smoke_specs):
