@@ -207,12 +207,12 @@ def _account_by_risk(limit: RiskLimit, *, sample_rate: float, steps: int, delta:
     from core.evaluation.wording import percent, percent_up, right_of_100
 
     found = consequences(limit, sample_rate=sample_rate, steps=steps, delta=delta)
+    usual = f"ε = {found.usual_epsilon:.4g} and σ = {found.usual_sigma:.5g}, so this is {found.saved}"
     lines = [
         f"σ = {found.sigma:g} (q = {sample_rate:g}, {steps} steps): {limit.label}",
         f"ε = {accounted_text(found.epsilon)} at δ = {delta:g}",
         f"μ = {accounted_text(found.mu)} (Gaussian DP, for error rates of at least 0.1 %)",
-        f"by way of (ε, δ): ε = {found.usual_epsilon:.4g} and σ = {found.usual_sigma:.5g}, "
-        f"so this is {percent(found.less_noise)} less noise",
+        f"by way of (ε, δ): {found.unusual or usual}",
         f"of 100 guesses at even odds at most {right_of_100(found.right)} are right",
         "accused by mistake → caught at most",
         *(f"  {percent(a):>8} → {percent_up(c)}" for a, c in found.points()),

@@ -131,6 +131,9 @@ def test_account_by_what_an_attacker_may_achieve(capsys: pytest.CaptureFixture[s
     assert main(["account", "--right-guesses", "60", *given]) == 0
     told = capsys.readouterr().out
     assert "at most 60 of 100 guesses right" in told and "less noise" in told and "→" in told
+    assert main(["account", "--attacker-catches", "1.5", "--delta", "0.01", *given]) == 0
+    told = capsys.readouterr().out
+    assert "by way of (ε, δ): no ε holds this limit, since δ = 0.01 alone exceeds it" in told and "nan" not in told
     assert "both" in refused(capsys, "account", "--right-guesses", "60", "--attacker-catches", "5", *given)
     assert "either" in refused(capsys, "account", "--right-guesses", "60", "--epsilon", "5", *given)
 

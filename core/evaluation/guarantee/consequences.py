@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from core.common.formatting import delta_text
+from core.evaluation.wording import percent
 from core.spec import RiskLimit
 from core.training.accounting.gaussian import epsilon_with_method, noise_multiplier
 from core.training.accounting.risk import epsilon_for_risk, noise_for_risk
@@ -19,7 +22,9 @@ DRAWN = np.unique(np.concatenate([np.geomspace(1e-3, 1, 40), np.linspace(0.02, 1
 
 @dataclass(frozen=True)
 class Consequences:
-    """The noise that holds `limit`, and what it implies. `usual_*`: calibrated by (ε, δ) at the same δ, or NaN.
+    """The noise that holds `limit`, and what it implies. `usual_*`: calibrated by (ε, δ) at the same δ.
+
+    `usual_epsilon` is NaN if δ alone exceeds the limit; `usual_sigma` is also NaN if no noise reaches so small an ε.
 
     `drawn` has the points of the curve: false-positive rates, the certified bound of the training, and the bound that
     its (ε, δ) alone gives.
@@ -39,8 +44,22 @@ class Consequences:
 
     @property
     def less_noise(self) -> float:
-        """The share of the usual noise that is saved; NaN if (ε, δ) cannot hold the limit at this δ."""
+        """The share of the usual noise that is saved, below 0 if the usual way needs less; NaN without a usual σ."""
         return 1 - self.sigma / self.usual_sigma
+
+    @property
+    def saved(self) -> str:
+        """`less_noise` in words: `37 % less noise`, `0.10 % more noise`."""
+        return f"{percent(abs(self.less_noise))} {'more' if self.less_noise < 0 else 'less'} noise"
+
+    @property
+    def unusual(self) -> str:
+        """Why calibration by (ε, δ) gives no noise for this limit, without a capital and a full stop; or empty."""
+        if math.isnan(self.usual_epsilon):
+            return f"no ε holds this limit, since δ = {delta_text(self.delta)} alone exceeds it"
+        if math.isnan(self.usual_sigma):
+            return f"the limit needs ε = {self.usual_epsilon:.2g}, which no noise is certified to reach"
+        return ""
 
     def points(self) -> list[tuple[float, float]]:
         """(false-positive rate, largest true-positive rate) at the rates that are printed."""
@@ -72,11 +91,10 @@ def consequences(limit: RiskLimit, *, sample_rate: float, steps: int, delta: flo
     sigma = noise_for_risk(limit, sample_rate=sample_rate, steps=steps)
     curve = of_history({(sigma, sample_rate): steps})
     epsilon, _ = epsilon_with_method(noise_multiplier=sigma, sample_rate=sample_rate, steps=steps, delta=delta)
-    try:
+    usual_epsilon = usual_sigma = math.nan
+    with suppress(ValueError):  # δ alone exceeds the limit, or no noise is found for so small an ε
         usual_epsilon = epsilon_for_risk(limit, delta)
         usual_sigma = noise_multiplier(target_epsilon=usual_epsilon, sample_rate=sample_rate, steps=steps, delta=delta)
-    except ValueError:  # δ alone exceeds the limit, or no noise is found for so small an ε
-        usual_epsilon = usual_sigma = math.nan
     rows = zip(DRAWN.tolist(), curve.caught(DRAWN).tolist(), dp_ceiling(DRAWN, epsilon, delta).tolist(), strict=True)
     return Consequences(
         limit=limit,

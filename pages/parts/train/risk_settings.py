@@ -104,10 +104,10 @@ def show_consequences(privacy: PrivacySpec, rate: float, steps: int, *, promised
     mu = f"μ = {promised_text(found.mu)} (Gaussian DP)" if math.isfinite(found.mu) else "μ is above 6 (Gaussian DP)"
     right = "" if limit.right is not None else f" Right guesses of 100, at even odds: at most {_up(100 * found.right)}."
     saved = (
-        f" Noise calibrated by (ε, δ) would need ε = {found.usual_epsilon:.2g} for this limit, and σ = "
-        f"{found.usual_sigma:.3g}: this is {percent(found.less_noise)} less noise."
-        if math.isfinite(found.usual_sigma)
-        else ""
+        f" Noise cannot be calibrated by (ε, δ) here: {found.unusual}."
+        if found.unusual
+        else f" Noise calibrated by (ε, δ) would need ε = {found.usual_epsilon:.2g} for this limit, and σ = "
+        f"{found.usual_sigma:.3g}: this is {found.saved}."
     )
     st.caption(f"{mu}.{right}{saved}")
     chart_style.show(_figure(found), key="tradeoff-curve", alt=_alt(found))

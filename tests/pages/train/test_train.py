@@ -121,6 +121,12 @@ def test_the_noise_follows_from_what_an_attacker_may_achieve(data, asked, unit):
     assert float(figures(weaker)["noise σ"]) < planned.noise_multiplier
 
 
+def test_a_delta_that_alone_exceeds_the_limit_is_named(data):
+    app = opened(privacy="choose the risk", caught="1.5", delta="0.01", cohort="tiny")
+    told = "no ε holds this limit, since δ = 0.01 alone exceeds it"
+    assert not app.exception and any(told in one.value for one in app.caption)
+
+
 def test_right_guesses_can_be_limited_and_more_epochs_need_more_noise(data):
     app = opened(privacy="choose the risk", limit="right guesses", right_guesses="70", cohort="tiny")
     assert "right" not in app.session_state, "a link to Playground names a run so: leaving Train would drop it"

@@ -161,6 +161,21 @@ def test_forty_guessers_stay_under_the_limit():
     assert right.mean() / (2 * trials) == pytest.approx(limit.right, abs=0.005)
 
 
+def test_the_usual_noise_is_compared_in_words_that_are_true():
+    """Less of it or more; or why there is none: δ alone exceeds the limit, or no σ up to 10⁷ reaches its ε."""
+    near, given = RiskLimit(caught=0.01002, accused=0.01), {"sample_rate": 0.1, "steps": 50}
+    usual = consequences(RiskLimit(caught=0.05, accused=0.01), **given, delta=1e-5)
+    assert (usual.saved, usual.unusual) == ("37\u00a0% less noise", "")
+    more = consequences(near, **given, delta=2e-6)
+    assert more.usual_sigma < more.sigma and (more.saved, more.unusual) == ("4.0\u00a0% more noise", "")
+    alone = consequences(RiskLimit(caught=0.015, accused=0.01), **given, delta=0.01)
+    assert alone.unusual == "no ε holds this limit, since δ = 0.01 alone exceeds it"
+    tiny = consequences(near, sample_rate=1.0, steps=450_000, delta=2e-5 - 1e-12)
+    assert tiny.unusual == "the limit needs ε = 1e-10, which no noise is certified to reach"
+    assert math.isnan(alone.usual_epsilon) and tiny.usual_epsilon == pytest.approx(1e-10, rel=1e-4)
+    assert math.isnan(alone.usual_sigma) and math.isnan(tiny.usual_sigma)
+
+
 def test_right_guesses_are_half_and_half_the_advantage():
     found = consequences(RiskLimit(right=0.6), sample_rate=0.1, steps=50, delta=1e-5)
     assert 0.599 < found.right <= 0.6
