@@ -18,8 +18,8 @@ LABEL = "ε: ← more private · more useful →"
 def choose(measured: Iterable[float]) -> float:
     """The slider over the measured ε of a curve. It starts at 8, or at the measured ε that is nearest to it.
 
-    A link or another curve may ask for an ε that this curve lacks: the slider then goes to the nearest measured one
-    and says so.
+    A link, also one that has changed since, or another curve may ask for an ε that this curve lacks: the slider then
+    goes to the nearest measured one and says so.
     """
     options = {epsilon_key(epsilon): epsilon for epsilon in sorted(set(measured))}
     if len(options) == 1:
@@ -27,7 +27,10 @@ def choose(measured: Iterable[float]) -> float:
         st.markdown(f"**ε = {setting_text(epsilon)}**, the only one that was measured")
         return epsilon
     clicked = st.session_state.pop(CLICKED, None)
-    asked = clicked or st.session_state.get(KEY) or st.query_params.get(KEY) or st.session_state.get(f"picked_{KEY}")
+    linked = st.query_params.get(KEY)
+    followed = linked if linked != st.session_state.get(f"linked_{KEY}") and _number(linked) is not None else None
+    before = (st.session_state.get(KEY), linked, st.session_state.get(f"picked_{KEY}"))
+    asked = next(filter(None, (clicked, followed, *before)), None)
     if asked not in options:
         wanted = _number(asked)
         st.session_state[KEY] = nearest(options, 8.0 if wanted is None else wanted)

@@ -79,6 +79,19 @@ def test_the_slider_stops_at_measured_epsilons_only(data, asked, moved):
     assert not app.exception and not any("was not measured" in one.value for one in app.caption)
 
 
+def test_a_link_that_changes_moves_the_slider_also_where_its_epsilon_was_not_measured(data):
+    app = opened(at="8")
+    app.select_slider(key="at").set_value("∞").run()
+    app.query_params["at"] = "5"
+    for _ in range(2):
+        app.run()
+        assert app.select_slider(key="at").value == "8"
+        assert any(one.value.startswith("ε = 5 was not measured") for one in app.caption)
+    app.select_slider(key="at").set_value("∞").run()
+    app.query_params["at"] = "soon"
+    assert app.run().select_slider(key="at").value == "∞", "what is no number moves nothing"
+
+
 def test_the_nearest_measured_epsilon_is_nearest_in_ratio():
     options = {"0.5": 0.5, "8": 8.0, "10": 10.0, "∞": math.inf}
     wanted = {0.01: "0.5", 1.9: "0.5", 2.1: "8", 8.8: "8", 9.0: "10", 1e6: "10", math.inf: "∞"}
