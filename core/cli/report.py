@@ -191,13 +191,14 @@ def findings(
         from core.common.program import PROGRAM
         from core.findings import judging
         from core.findings.claims import CLAIMS, chosen
-        from core.findings.document import document
         from core.findings.experiments import PUBLIC_NOTES
         from core.findings.labelled_abstracts import add_labelled_abstracts
         from core.findings.public_notes import add_public_notes
         from core.findings.shipping import ship
         from core.findings.stored_runs import StoredRuns, with_shipped
-        from core.findings.training import as_rows, listed, train, within
+        from core.findings.training import train, within
+        from core.findings.written.document import document
+        from core.findings.written.listing import as_rows, listed
         from core.runs.store import Workspace
 
         wanted = chosen(claims or [])

@@ -22,13 +22,14 @@ from core.demo.plan import estimated_seconds, training_seconds
 from core.findings import judging, stored_runs, training
 from core.findings.claim import Claim, Evidence, Figure
 from core.findings.claims import CLAIMS, chosen
-from core.findings.document import document
 from core.findings.measures.references import shadow_reference
 from core.findings.needs import Need
 from core.findings.rules import Above
 from core.findings.shipping import ship
 from core.findings.stored_runs import SHIPPED, Missing, StoredRuns, with_shipped
 from core.findings.wording import figure_text, number_text, range_text
+from core.findings.written.document import document
+from core.findings.written.listing import as_rows, listed, totals
 from core.pipeline.shadows import folder_name, made
 from core.runs.card import CARD_FILE
 from core.runs.run import Run
@@ -138,7 +139,7 @@ def test_a_model_from_a_hub_has_no_estimate(shipped: StoredRuns) -> None:
     from_a_hub = Need(RunSpec(model=ModelSpec(base="gpt2")), scores=True)
     claims = [replace(chosen(["J-c1"])[0], needs=(from_a_hub,))]
     assert [one.seconds for one in training.states(claims, shipped)] == [None]
-    assert "an unknown time for 1 from a hub" in training.totals(claims, shipped)
+    assert "an unknown time for 1 from a hub" in totals(claims, shipped)
 
 
 def test_a_night_leaves_out_the_claims_that_cost_most(tmp_path: Path, capsys) -> None:
@@ -203,7 +204,7 @@ def test_what_is_missing_is_trained_and_then_judged(tmp_path: Path, smoke_specs,
     before = training.states(claims, StoredRuns(workspace))
     assert [(one.there, one.shadows) for one in before] == [(False, 2), (False, 0)], "shared ones count once"
     assert before[0].seconds == pytest.approx(estimated_seconds(spec) + 2 * training_seconds(spec))
-    assert "2 shadow models" in training.listed(claims, StoredRuns(workspace))
+    assert "2 shadow models" in listed(claims, StoredRuns(workspace))
 
     assert main(["findings", "--run", "--data", str(workspace.root)]) == 0
     said = capsys.readouterr()
@@ -222,7 +223,7 @@ def test_what_is_missing_is_trained_and_then_judged(tmp_path: Path, smoke_specs,
         "M-c2": "not run",
     }
     assert "there are no shadow models" in verdicts["M-c2"].missing and "missing: there are no shadow" in said.out
-    assert training.as_rows(claims, StoredRuns(workspace))[2]["missing"] == verdicts["M-c2"].missing
+    assert as_rows(claims, StoredRuns(workspace))[2]["missing"] == verdicts["M-c2"].missing
     assert list(judging.read(workspace.root / judging.FILE_IN_DATA)) == ["J-c1", "M-c1"]
 
     assert main(["findings", "--run", "--data", str(workspace.root)]) == 0

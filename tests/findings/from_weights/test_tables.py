@@ -25,6 +25,7 @@ from core.findings.needs import Need
 from core.findings.rules import Above
 from core.findings.shipping import ship
 from core.findings.stored_runs import Missing, StoredRuns
+from core.findings.written.listing import listed
 from core.runs.store import Workspace
 
 TEXTS = dict.fromkeys(("title", "says", "figure", "place", "quantity", "sizes", "differs"), "text")
@@ -51,7 +52,7 @@ def test_a_missing_table_is_made_once_from_the_weights_and_shipped(tmp_path, smo
     assert measured(claim, runs) is None and needed([claim]) == [Need(spec, scores=True, measured=("toy",))]
     (state,) = training.states([claim], runs)
     assert (state.there, state.seconds, state.tables) == (False, 90.0, ("toy",))
-    assert "1 tables from its weights), about 2 minutes" in training.listed([claim], runs)
+    assert "1 tables from its weights), about 2 minutes" in listed([claim], runs)
     with pytest.raises(Missing, match="toy"):
         runs.measured(spec, "toy")
 
