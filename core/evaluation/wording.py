@@ -49,12 +49,15 @@ def perplexity_text(perplexity: float) -> str:
 
 
 def percent(share: float) -> str:
-    """`0 %`, `0.07 %`, `3.2 %`, `38 %`, `−2.5 %`; a small share is not 0 %, nor one just below 1 100 %."""
-    if share < 0:
-        return f"−{percent(-share)}"
+    """`0 %`, `0.07 %`, `3.2 %`, `38 %`, `−2.5 %`; a small share is not 0 %, nor one just below 1 100 %.
+
+    `< 0.01 %` for one that would be rounded to 0, and `> −0.01 %` below 0.
+    """
     value = 100 * abs(share)  # −0.0 is 0
     if 0 < value < 0.005:
-        return f"<{NBSP}0.01{NBSP}%"
+        return f"{'>' if share < 0 else '<'}{NBSP}{'−' if share < 0 else ''}0.01{NBSP}%"
+    if share < 0:
+        return f"−{percent(-share)}"
     if 99.5 <= value < 100:
         return f"{min(value, 99.99):.2f}{NBSP}%"
     digits = 0 if value == 0 or value >= 9.95 else 1 if value >= 0.95 else 2

@@ -108,21 +108,22 @@ def exact_limit(name: str, limit: float) -> str:
 def _compared(name: str, end: float, limit: float) -> str:
     """The end of an interval that is compared with a limit, in the format of the report's tables.
 
-    It has more digits where it would otherwise look as if it were on the other side of the limit.
+    It has more digits where it would otherwise look as if it were 0 or on the other side of the limit.
     """
     share = registry.number_format(name).share
     scale, unit, more = (100, "\u00a0%", 2) if share else (1, "", 4)  # digits beyond those of the tables
     most = round(scale * limit, MOST_DIGITS)  # 100 * 0.29 is less than 29
     longer = (f"{scale * end:.{digits}f}{unit}".replace("-", "−") for digits in range(more, MOST_DIGITS))
     for text in (registry.figure_text(name, end), *longer):
-        if (_number(text) <= most) == (end <= limit):
+        seen = _number(text)
+        if (seen <= most) == (end <= limit) and (seen != 0 or end == 0):
             return text
     return f"{scale * end:.{MOST_DIGITS}g}{unit}".replace("-", "−")
 
 
 def _number(text: str) -> float:
-    """The number that a reader sees in a text as `<\u00a00.01\u00a0%`."""
-    return float(text.removeprefix("<").removesuffix("%").strip().replace("−", "-").replace(",", ""))
+    """The number that a reader sees in a text as `<\u00a00.01\u00a0%` or `>\u00a0−0.01\u00a0%`."""
+    return float(text.lstrip("<>").removesuffix("%").strip().replace("−", "-").replace(",", ""))
 
 
 def _count(accepted: pd.DataFrame, met: str) -> int:

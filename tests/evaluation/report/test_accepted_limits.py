@@ -204,6 +204,24 @@ def test_neither_limit_nor_worse_end_is_rounded_to_the_other_side():
     assert [line.rpartition("up to ")[2] for line in limit_lines(frame)] == ["0.7547)", "29\u00a0%)"]
 
 
+@pytest.mark.parametrize(
+    ("end", "limit", "met", "told"),
+    [
+        (-3e-5, 0.02, "met", ">\u00a0−0.01\u00a0%"),
+        (-3e-5, 0.0, "met", ">\u00a0−0.01\u00a0%"),
+        (3e-5, 0.0, "not met", "<\u00a00.01\u00a0%"),
+        (4e-5, 5e-5, "met", "0.004\u00a0%"),
+        (-3e-5, -5e-5, "not met", "−0.003\u00a0%"),
+        (0.0, 5e-5, "met", "0\u00a0%"),
+    ],
+)
+def test_an_end_near_zero_is_on_its_side_of_the_limit_and_not_zero(end, limit, met, told):
+    found = {"value": end, "low": end - 0.01, "high": end}
+    frame = against_limits({"full_name_patients_excess": found}, {"full_name_patients_excess": limit})
+    (line,) = limit_lines(frame)
+    assert f": {met} (" in line and f"up to {told}" in line
+
+
 def test_limits_take_part_in_the_page_of_any_subject(workspace, smoke_specs):
     """A run without privacy and the public base model have limits too."""
     for name in ("plain", "base"):
