@@ -10,6 +10,7 @@ from pages.parts.common import chart_style, layout, shell
 from pages.parts.common.phi_text import literal
 from pages.parts.forget import charts, data, live, prompt, sentences, several, tables
 from pages.parts.forget.data import OUT, SHOWN
+from pages.parts.patients import to_card
 from pages.parts.pickers import linked_choice, run_picker
 from pages.parts.session import owner
 
@@ -90,7 +91,7 @@ named = sentences.names(found)
 table, notes = data.current(found, *data.stored(run, patient))
 with side:
     actions(run, patient, named, data.missing(found, table))
-    shell.link("patients", "This patient's card", icon=":material/clinical_notes:", query={"patient": patient})
+    to_card.link(run, patient, "This patient's card", key="forget-card")
 with picture:
     going = live.work(run, patient)
     st.markdown(sentences.headline(table, patient, named, going=going is not None and going.active))

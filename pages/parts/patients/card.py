@@ -21,7 +21,7 @@ from pages.parts.common.data_table import csv_button
 from pages.parts.common.phi_text import fields_html, leaks_html, literal
 from pages.parts.common.query_params import kept_unless_real
 from pages.parts.forget import data as forget_data
-from pages.parts.patients import data
+from pages.parts.patients import data, to_card
 from pages.parts.patients import heat as patient_heat
 from pages.parts.patients.data import Choice
 from pages.parts.patients.tries import show_tries
@@ -40,6 +40,7 @@ NOTES = 4  # notes per page
 def card(choice: Choice, runs: Sequence[Run]) -> None:
     """The patient with the ID in the text box and, of a generated cohort, in the link; nothing while it is empty."""
     st.divider()
+    to_card.take(choice.run)
     if "patient" not in st.session_state and st.query_params.get("patient"):
         scroll.ask()  # the patient of a link is below the picture and the list
     asked = st.text_input(

@@ -16,8 +16,8 @@ from core.phi.fields import DIRECT, FIELD
 from core.runs.run import Run
 from core.runs.tables import TableMissing
 from core.spec import RunSpec
-from pages.parts.common import shell
 from pages.parts.common.phi_text import literal, visible
+from pages.parts.patients import to_card
 from pages.parts.pickers import run_picker
 from pages.parts.playground.side_by_side import Answer, Try, text_key
 from pages.parts.playground.why import ask
@@ -215,5 +215,4 @@ def _card(patient_id: str, answers: Sequence[Answer], run: Run, *, key: str) -> 
         on_click=ask,
         args=(text_key(run.id, text), start),
     )
-    query = {"run": run.id, "patient": patient_id}
-    shell.link("patients", "Notes and attacks of this patient", icon=":material/clinical_notes:", query=query)
+    to_card.link(run, patient_id, "Notes and attacks of this patient", key=f"{key}-card")
