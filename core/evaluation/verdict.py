@@ -143,7 +143,10 @@ def treatment(of: Run | RunSpec) -> str:
 def verdict(own: Found, of: Run | RunSpec, others: Iterable[tuple[Run | RunSpec, Found]] = ()) -> str:
     """One or two sentences: how many patients leaked in this run, and in its counterparts with as many texts."""
     names = "was named in full" if own.run.named == 1 else "were named in full"
-    said = f"{_begin(treatment(of))}, {own.run.text()} training patients{own.whose} {names}."
+    counted = f"{own.run.text()} training patients{own.whose} {names}"
+    if own.run.patients == 1:
+        counted = f"the one training patient{own.whose} was {'' if own.run.named else 'not '}named in full"
+    said = f"{_begin(treatment(of))}, {counted}."
     more = [f"{treatment(one)}: {what.run.text()} ({what.run.interval()})" for one, what in others]
     return said + (f" {_begin('; '.join(more))}." if more else "")
 
@@ -159,7 +162,10 @@ def chance_sentence(own: Found) -> str:
         return f"There is no control: this cohort has no held-out patients{own.whose}."
     how = ", by chance" if control.named else ""
     whom = f"{own.whose} and whom it never saw" if own.imported else " whom it never saw"
-    told = f"Control: it named {control.text()} patients{whom}{how} ({control.interval()})."
+    counted = f"it named {control.text()} patients{whom}"
+    if control.patients == 1:
+        counted = f"it {'named' if control.named else 'did not name'} the one patient{whom}"
+    told = f"Control: {counted}{how} ({control.interval()})."
     if own.run.named == 0:
         return told
     return f"{told} {_JUDGED[wording.verdict(own.run.low, own.run.high, control.low, control.high)]}"

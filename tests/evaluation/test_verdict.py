@@ -141,6 +141,17 @@ def test_the_verdict_says_the_counts_with_the_intervals_of_the_others() -> None:
     assert verdict(other, spec_of(8.0)).startswith("With ε = 8 per note, none of 17")
 
 
+def test_a_single_patient_is_no_plural() -> None:
+    none, one = Found(count(0, 1), count(0, 1), 1_400), Found(count(1, 1), count(1, 1), 1_400, imported=True)
+    assert verdict(none, spec_of()) == "Without privacy, the one training patient was not named in full."
+    assert verdict(one, spec_of()) == (
+        "Without privacy, the one training patient whose name is known was named in full."
+    )
+    assert chance_sentence(none).startswith("Control: it did not name the one patient whom it never saw (95")
+    known = "Control: it named the one patient whose name is known and whom it never saw, by chance (95"
+    assert chance_sentence(one).startswith(known)
+
+
 def test_a_leak_is_called_one_only_where_it_exceeds_its_control() -> None:
     said = chance_sentence(Found(count(300, 400), count(3, 200), 1_400))
     assert (

@@ -90,7 +90,8 @@ def race_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
     races = {name: race(run.table("history"), run.table("canaries")) for name, run in chosen.items()}
     races = {name: table for name, table in races.items() if len(table)}
     if not races:
-        st.info("Neither model was trained for an epoch, so there is nothing to show. Choose a trained model.")
+        which = "This model was not" if len(chosen) == 1 else "Neither model was"
+        st.info(f"{which} trained for an epoch, so there is nothing to show. Choose a trained model.")
         return
     answer = guess.first(
         "Without privacy, after how many epochs does the model remember a secret that was planted once?",

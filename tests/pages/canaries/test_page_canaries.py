@@ -115,6 +115,12 @@ def test_the_race_names_the_most_copies_and_that_a_line_is_one_canary(data, smok
     assert any("Each line is a single canary, so it is noisy" in one.value for one in captions)
 
 
+def test_without_an_epoch_the_race_says_of_how_many_models(data, smoke_specs):
+    base = smoke_specs["base"].run_id
+    infos = [info.value for info in opened(view="Epochs", left=base, right=base).info]
+    assert any(info.startswith("This model was not trained for an epoch") for info in infos)
+
+
 def test_the_guarantee_tells_what_could_not_be_proved(data, smoke_specs):
     app = opened(view="Guarantee", left=smoke_specs["dp"].run_id, right=smoke_specs["plain"].run_id)
     told = said(app)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
+from streamlit.testing.v1 import AppTest
 
+from core.common.formatting import epochs_text
 from core.evaluation.sweep.noise_grid import PANELS, Setting, budget
 from core.runs.store import Workspace
 from pages.parts.tradeoff.hypothetical import noise_grid
@@ -47,10 +49,21 @@ def test_the_lines_go_through_the_epsilon_of_the_sweeps_own_training(data, smoke
     app = visit("tradeoff", view="What if?")
     run = Workspace(data, shared=()).run(smoke_specs["dp"].run_id)
     said = next(one.value for one in app.markdown if one.value.startswith("Around one training"))
-    assert f"σ = {run.privacy.noise_multiplier:.4g}, {run.spec.training.epochs:g} epochs" in said
+    assert f"σ = {run.privacy.noise_multiplier:.4g}, {epochs_text(run.spec.training.epochs)}, batches of" in said
     assert "Not measured for the other settings: bits per character." in said
     lines = next(frame.value for frame in app.dataframe if "panel" in frame.value)
     assert set(lines["panel"]) == set(PANELS) and "value" not in lines.columns
     at_centre = lines[lines["sigma"].sub(run.privacy.noise_multiplier).abs() < 1e-9]
     at_centre = at_centre[(at_centre["epochs"] == run.spec.training.epochs) & (at_centre["panel"] == "noise")]
     assert at_centre["epsilon"].tolist() == [pytest.approx(run.privacy.epsilon(), rel=0.02)]
+
+
+def test_a_single_epoch_is_no_plural() -> None:
+    def head() -> None:
+        from core.evaluation.sweep.noise_grid import Setting
+        from pages.parts.tradeoff.hypothetical import noise_grid
+
+        noise_grid._head(Setting(1.0, 1, 64), "")
+
+    (said,) = [one.value for one in AppTest.from_function(head).run().markdown]
+    assert said.startswith("Around one training (σ = 1, 1 epoch, batches of 64 notes), one setting varies at a time.")

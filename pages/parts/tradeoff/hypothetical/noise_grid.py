@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import streamlit as st
 from plotly.subplots import make_subplots
 
-from core.common.formatting import promised_text
+from core.common.formatting import epochs_text, promised_text
 from core.evaluation.registry import figure as figure_of
 from core.evaluation.sweep.noise_grid import PANELS, Setting, budget, grid_of, measured, notes_of, setting_of
 from core.evaluation.sweep.sweeps import Sweep
@@ -83,8 +83,8 @@ def _show_budget(run: Run | None, name: str) -> None:
 def _head(centre: Setting, what: str) -> None:
     st.header("What do noise, epochs and batch size do?", anchor=False)
     st.markdown(
-        f"Around one training (σ = {centre.sigma:.4g}, {centre.epochs:g} epochs, batches of {centre.batch:,g} notes), "
-        f"one setting varies at a time. {what}"
+        f"Around one training (σ = {centre.sigma:.4g}, {epochs_text(round(centre.epochs))}, batches of "
+        f"{centre.batch:,g} notes), one setting varies at a time. {what}"
     )
 
 
