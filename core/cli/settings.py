@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -256,3 +257,33 @@ def audit_spec(corpus: CorpusSpec, samples_per_prompt: int | None) -> AuditSpec:
     """The quick audit that is usual for the cohort, with the requested number of samples."""
     given = {} if samples_per_prompt is None else {"samples_per_prompt": samples_per_prompt}
     return AuditSpec(**{**audit_of(corpus).model_dump(), **given})
+
+
+@dataclass(frozen=True)
+class CommonSettings:
+    """What all runs of one command have in common.
+
+    `epochs` and `changes` are in place of the recipe's settings of training, and None stands for these.
+    """
+
+    corpus: CorpusSpec
+    model: ModelSpec
+    epochs: int | None
+    changes: Mapping[str, object]
+    samples_per_prompt: int | None
+    vocabulary: VocabularySpec | None = None
+
+    def training(self, privacy: PrivacySpec, seed: int) -> TrainingSpec:
+        """The training with this privacy and seed."""
+        return training_spec(self.model, privacy, self.corpus, self.epochs, seed, **self.changes)
+
+    def run(self, privacy: PrivacySpec, training: TrainingSpec) -> RunSpec:
+        """The run with this privacy and training."""
+        return RunSpec(
+            corpus=self.corpus,
+            model=self.model,
+            privacy=privacy,
+            training=training,
+            audit=audit_spec(self.corpus, self.samples_per_prompt),
+            vocabulary=self.vocabulary,
+        )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,7 @@ from core.cli.settings import (
     GRID,
     SIGMAS,
     USUAL_DELTA,
-    audit_spec,
+    CommonSettings,
     epsilon_value,
     fitting,
     held_limit,
@@ -26,12 +27,11 @@ from core.cli.settings import (
     refuse_beside_grid,
     risk_limit,
     stored_corpus,
-    training_spec,
     vocabulary_spec,
     weight_of,
 )
 from core.common.formatting import REPRODUCIBLE
-from core.spec import CLINICAL, PrivacySpec, RunSpec, TrainingSpec
+from core.spec import CLINICAL, PrivacySpec, RunSpec
 
 if TYPE_CHECKING:
     from core.jobs.engine import Engine
@@ -156,7 +156,6 @@ def train(
         if sigma_grid:
             decided = (epsilon, noise_multiplier, attacker_catches, falsely_accused, right_guesses, epochs, clip_norm)
             refuse_beside_grid(decided, delta, max_grad_norm)
-            delta, epochs, max_grad_norm = GRID["delta"], int(GRID["epochs"]), GRID["max_grad_norm"]
         workspace = Workspace(data)
         cohort, target = stored_corpus(corpus, workspace), epsilon_value(epsilon)
         limit = risk_limit(attacker_catches, falsely_accused, right_guesses)
@@ -171,13 +170,6 @@ def train(
             "noise_source": noise_source(secret_noise, cohort, private=private),
         }
         public = model_spec(model, size, base)
-
-        def settings(privacy: PrivacySpec) -> TrainingSpec:
-            changes: dict[str, object] = {"batch_size": batch_size, "learning_rate": learning_rate}
-            changes |= {"mask_share": mask_share, "masks": masks, "clip_norm": clip_norm}
-            changes |= {"weighting": weight_of(weighting)}
-            return training_spec(public, privacy, cohort, epochs, seed, **changes)
-
         words = vocabulary_spec(
             vocabulary_epsilon,
             delta=vocabulary_delta,
@@ -185,27 +177,31 @@ def train(
             pieces=vocabulary_pieces,
             noise=vocabulary_noise,
         )
-
-        def spec_of(privacy: PrivacySpec, training: TrainingSpec) -> RunSpec:
-            audit = audit_spec(cohort, samples_per_prompt)
-            return RunSpec(
-                corpus=cohort, model=public, privacy=privacy, training=training, audit=audit, vocabulary=words
-            )
-
+        changes: dict[str, object] = {"batch_size": batch_size, "learning_rate": learning_rate}
+        changes |= {"mask_share": mask_share, "masks": masks, "clip_norm": clip_norm}
+        changes |= {"weighting": weight_of(weighting)}
+        common = CommonSettings(cohort, public, epochs, changes, samples_per_prompt, words)
         if sigma_grid:
-            noises = [PrivacySpec(**one, **given) for one in noise_targets(None, SIGMAS)]
-            specs = [spec_of(privacy, settings(privacy)) for privacy in noises]
-            runs = _in_turn(workspace, checked(workspace, specs, batch_given=batch_size is not None))
-            answer([described(run) for run in runs], "\n\n".join(map(_summary_text, runs)), as_json=as_json)
+            specs = checked(workspace, _grid(common, given, seed), batch_given=batch_size is not None)
+            _answer_all(_in_turn(workspace, specs), as_json=as_json)
             return
+        settings = partial(common.training, seed=seed)
         if limit is not None and noise_multiplier is None:
             privacy, training = held_limit(limit, given, settings, workspace.corpus(cohort, store=False), batch_size)
         else:
             privacy = PrivacySpec(target_epsilon=target, noise_multiplier=noise_multiplier, risk_limit=limit, **given)
             training = settings(privacy)
-        (spec,) = checked(workspace, [spec_of(privacy, training)], batch_given=batch_size is not None)
+        (spec,) = checked(workspace, [common.run(privacy, training)], batch_given=batch_size is not None)
         run = _execute(spec, workspace)
         answer(described(run), _summary_text(run), as_json=as_json)
+
+
+def _grid(common: CommonSettings, given: Mapping[str, Any], seed: int) -> list[RunSpec]:
+    """The runs of `--sigma-grid`, one for each σ. It replaces δ, the clipping norm and the epochs of those given."""
+    common = replace(common, epochs=int(GRID["epochs"]))
+    given = {**given, "delta": GRID["delta"], "max_grad_norm": GRID["max_grad_norm"]}
+    noises = [PrivacySpec(**one, **given) for one in noise_targets(None, SIGMAS)]
+    return [common.run(privacy, common.training(privacy, seed)) for privacy in noises]
 
 
 def sweep(
@@ -252,16 +248,15 @@ def sweep(
         targets = noise_targets(epsilon, sigma)
         workspace = Workspace(data)
         cohort, start = stored_corpus(corpus, workspace), model_spec(model, size, base)
-        audit = audit_spec(cohort, samples_per_prompt)
+        changes = {"batch_size": batch_size, "mask_share": mask_share, "masks": masks}
+        common = CommonSettings(cohort, start, epochs, changes, samples_per_prompt)
+        given = {"delta": delta, "max_grad_norm": clip_norm or 1.0, "unit": unit, "accountant": accountant}
         specs = []
         for target in targets:
-            given = {"delta": delta, "max_grad_norm": clip_norm or 1.0, "unit": unit, "accountant": accountant}
             source = noise_source(secret_noise, cohort, private=any(target.values()))
             privacy = PrivacySpec(**target, **given, noise_source=source)
             for seed in range(seeds):
-                masking = {"mask_share": mask_share, "masks": masks}
-                training = training_spec(start, privacy, cohort, epochs, seed, batch_size=batch_size, **masking)
-                spec = RunSpec(corpus=cohort, model=start, privacy=privacy, training=training, audit=audit)
+                spec = common.run(privacy, common.training(privacy, seed))
                 specs += [spec, spec.clipped_spec()] if clip_norm is not None and privacy.private else [spec]
         specs = checked(workspace, specs, batch_given=batch_size is not None)
         make = (
@@ -270,7 +265,7 @@ def sweep(
             else partial(_in_turn, workspace)
         )
         runs = make(list(dict.fromkeys(specs)))
-        answer([described(run) for run in runs], "\n\n".join(map(_summary_text, runs)), as_json=as_json)
+        _answer_all(runs, as_json=as_json)
 
 
 def checked(workspace: Workspace, specs: list[RunSpec], *, batch_given: bool) -> list[RunSpec]:
@@ -378,6 +373,10 @@ def described(run: Run) -> dict[str, Any]:
         "spec": run.spec.model_dump(mode="json"),
         "metrics": run.metrics.to_dict("records"),
     }
+
+
+def _answer_all(runs: Sequence[Run], *, as_json: bool) -> None:
+    answer([described(run) for run in runs], "\n\n".join(map(_summary_text, runs)), as_json=as_json)
 
 
 def _summary_text(run: Run) -> str:
