@@ -258,7 +258,7 @@ def answer_queued(
     if recorded is None and linked is None:
         st.session_state.next_seed = first_seed + samples
     try:
-        st.session_state.live = side_by_side.start(prompt, runs, seeds, sampling)
+        st.session_state.live = side_by_side.start(prompt, runs, seeds, sampling, recorded=recorded is not None)
     except PromptError as error:
         st.session_state.refused, st.session_state.refused_because = prompt, str(error)
         st.rerun()  # so that the prompt can be put back into its box, which is drawn already

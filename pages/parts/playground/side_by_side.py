@@ -10,7 +10,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -44,6 +44,7 @@ class Answer:
     error: str | None = None
     stopped: bool = False
     judged: bool = True  # False: no training patient's identifier is known, so no leak can be found
+    recorded: bool = False  # whether the seeds are those of attempts that an audit recorded
 
     @property
     def samples_with_leak(self) -> int:
@@ -73,7 +74,7 @@ class Try:
         """Each sample as a separate answer, with what determines its text: run, prompt, seed and sampling."""
         for answer in self.answers:
             for seed, text, spans in zip(answer.seeds, answer.texts, answer.spans, strict=True):
-                own = Answer(answer.run_id, (seed,), (text,), (spans,), stopped=answer.stopped, judged=answer.judged)
+                own = replace(answer, seeds=(seed,), texts=(text,), spans=(spans,), ranked=(), error=None)
                 yield (answer.run_id, self.prompt, seed, self.sampling), own
 
 
@@ -89,20 +90,27 @@ class Live:
     runs: tuple[Run, ...]
     streams: tuple[Stream, ...]
     sampling: Sampling = DEFAULT_SAMPLING
+    recorded: bool = False  # as in `Answer`
 
     def ended(self) -> Try:
         """The try as it is now; unfinished streams are cancelled, and their text is kept."""
         for stream in self.streams:
             stream.cancel()
-        return Try(self.prompt, _collect(self.streams, self.runs), self.removed, self.sampling)
+        answers = _collect(self.streams, self.runs, recorded=self.recorded)
+        return Try(self.prompt, answers, self.removed, self.sampling)
 
 
-def start(prompt: str, runs: Sequence[Run], seeds: Sequence[int], sampling: Sampling) -> Live:
-    """Send the same prompt with the same seeds to every run. Raises PromptError if the prompt cannot be used."""
+def start(
+    prompt: str, runs: Sequence[Run], seeds: Sequence[int], sampling: Sampling, *, recorded: bool = False
+) -> Live:
+    """Send the same prompt with the same seeds to every run. Raises PromptError if the prompt cannot be used.
+
+    `recorded`: the seeds are those of attempts that an audit recorded.
+    """
     prompt, removed = clean_prompt(prompt)
     prompt = re.sub(re.escape(MASK), MASK, prompt, flags=re.IGNORECASE)  # [mask] means a blank too
     streams = tuple(_start(prompt, run, seeds, sampling) for run in runs)
-    return Live(prompt, removed, tuple(runs), streams, sampling)
+    return Live(prompt, removed, tuple(runs), streams, sampling, recorded)
 
 
 def _start(prompt: str, run: Run, seeds: Sequence[int], sampling: Sampling) -> Stream:
@@ -176,7 +184,7 @@ def _written_spans(texts: Sequence[str], prompt: str, run: Run) -> tuple[tuple[S
     return tuple(tuple(span for span in one if span.end < len(text)) for text, one in zip(texts, found, strict=True))
 
 
-def _collect(streams: Sequence[Stream], runs: Sequence[Run]) -> tuple[Answer, ...]:
+def _collect(streams: Sequence[Stream], runs: Sequence[Run], *, recorded: bool = False) -> tuple[Answer, ...]:
     """Every stream as it is now, with its PHI marked."""
     answers = []
     for stream, run in zip(streams, runs, strict=True):
@@ -194,6 +202,7 @@ def _collect(streams: Sequence[Stream], runs: Sequence[Run]) -> tuple[Answer, ..
                 error=stream.error,
                 stopped=stream.cancelled,
                 judged=resources.leaks_can_be_found(run.spec.corpus, owner.workspace()),
+                recorded=recorded,
             )
         )
     return tuple(answers)
@@ -219,7 +228,7 @@ def draw(prompt: str, answer: Answer, slot: DeltaGenerator) -> None:
             st.caption("Stopped before the first word.")
         if answer.texts:
             why = " · click a mark" * any(answer.spans)
-            told = f"{_seeds_text(answer.seeds)}{' · stopped early' * answer.stopped}{why}"
+            told = f"{_seeds_text(answer)}{' · stopped early' * answer.stopped}{why}"
             st.markdown(f"{_badge(answer)} :small[{told}]")
             keys = [text_key(answer.run_id, text) for text in answer.texts]
             st.html(_texts_html(prompt, answer.texts, answer.spans, keys=keys))
@@ -251,7 +260,13 @@ def _with_several(answer: Answer) -> str:
     return "1 text fits several" if count == 1 else f"{count} texts fit several"
 
 
-def _seeds_text(seeds: Sequence[int]) -> str:
-    if seeds[-1] - seeds[0] != len(seeds) - 1:  # those of the audit are spread over 63 bits
-        return "the audit’s seeds, written again live"
-    return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
+def _seeds_text(answer: Answer) -> str:
+    seeds = answer.seeds
+    if answer.recorded:  # numbers of up to 63 bits
+        return f"the audit’s seed{'s' * (len(seeds) > 1)}, written again live"
+    if len(seeds) == 1:
+        return f"seed {seeds[0]}"
+    if seeds[-1] - seeds[0] == len(seeds) - 1:
+        return f"seeds {seeds[0]} to {seeds[-1]}"
+    *first, last = map(str, seeds)  # a stop drops samples without a word
+    return f"seeds {', '.join(first)} and {last}"

@@ -88,9 +88,11 @@ def test_a_replayed_answer_is_drawn_first_and_counts_once_it_is_live(pair, monke
     assert not app.exception
     (attempt,) = app.session_state["tries"]
     assert len(drawn) == 2 and {answer.texts for answer in attempt.answers} == set(drawn)
+    assert all(answer.recorded for answer in attempt.answers)
     assert app.session_state["next_seed"] == 0, "seeds of the session are not used up"
     app.button[0].click().run()
-    assert app.session_state["tries"][-1].answers[0].seeds == (0,), "no further attempt is recorded"
+    last = app.session_state["tries"][-1].answers[0]
+    assert last.seeds == (0,) and not last.recorded, "no further attempt is recorded"
 
 
 def test_cards_hold_text_alone_end_at_a_word_and_light_up_when_they_leak():
