@@ -76,6 +76,7 @@ def limits() -> lim.Limits | None:
             [name for name, limit in known.items() if limit.chosen],
             key="risks",
             format_func=registry.measure_name,
+            **KEEP,
         )
         risks, columns = {}, st.columns(max(2, len(chosen) + 1))
         for column, name in zip(columns, chosen, strict=False):

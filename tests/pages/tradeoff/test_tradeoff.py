@@ -15,6 +15,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.common.formatting import REPRODUCIBLE, setting_text
+from core.evaluation import registry
 from core.evaluation.sweep.sweeps import sweeps_of
 from core.evaluation.wording import perplexity_text
 from core.jobs.engine import Engine, Job
@@ -174,6 +175,16 @@ def test_the_readers_limits_decide_and_are_told_with_their_worse_end(data, smoke
     assert table["time"].str.fullmatch(r"\d+\.\d min").all(), "what each training took"
     app.multiselect(key="risks").set_value([]).run()
     assert any("at least one risk" in info.value for info in app.info)
+
+
+def test_the_chosen_risks_are_in_the_link_like_their_limits(data):
+    limits = {"view": "Which ε?", "risks": registry.measure_name("auc_loss"), "limit_auc_loss": "0.7", "utility": "40"}
+    app = opened(**limits)
+    assert app.multiselect(key="risks").value == ["auc_loss"]
+    assert (app.slider(key="limit_auc_loss").value, app.slider(key="utility").value) == (0.7, 40)
+    app.switch_page("pages/glossary.py").run()
+    app.switch_page("pages/tradeoff.py").run()
+    assert not app.exception and app.multiselect(key="risks").value == ["auc_loss"]
 
 
 def test_an_imagined_training_starts_from_the_sweeps_own(data, smoke_specs):
