@@ -7,7 +7,7 @@ from pathlib import Path
 from core.common.files import make_folder
 from core.common.folders import building
 from core.corpus.importing.importer import import_notes
-from core.corpus.importing.note_tables import Progress
+from core.corpus.importing.note_tables import StageReport
 from core.phi.detector.engine import SHAPES
 from core.runs.store import Workspace
 from core.spec import CorpusSpec
@@ -15,7 +15,7 @@ from core.spec import CorpusSpec
 POPULATION = 0.2  # of the reports, for reference models
 
 
-def add_public_notes(file: Path, workspace: Workspace, wanted: CorpusSpec, report: Progress | None = None) -> None:
+def add_public_notes(file: Path, workspace: Workspace, wanted: CorpusSpec, report: StageReport | None = None) -> None:
     """Import `file` (documents between blank lines) as the cohort `wanted`, unless it is there.
 
     The shapes alone search it, because the words of a tagger could differ between its versions, and with them the

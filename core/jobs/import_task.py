@@ -25,7 +25,7 @@ from typing import Any
 from core.common.files import PRIVATE_FOLDER, replace_text
 from core.corpus.importing.files import head
 from core.corpus.importing.importer import import_notes
-from core.corpus.importing.note_tables import Progress
+from core.corpus.importing.note_tables import StageReport
 from core.phi.detector import tagger
 from core.runs.integrity.disk import full_disk_as_sentence
 
@@ -76,7 +76,7 @@ def _fail(folder: Path, message: str) -> None:
     replace_text(folder / FAILED_FILE, json.dumps({"message": message}))
 
 
-def _teller(folder: Path) -> Progress:
+def _teller(folder: Path) -> StageReport:
     """A callback that writes progress to disk, at most a few times a second, with the time since the start."""
     begun = time.monotonic()
     last: tuple[float, str] = (0.0, "")

@@ -41,7 +41,7 @@ PUBLIC, ORIGINAL, *_, RETRAINED, PRIVATE = ARMS
 APPROXIMATE = ARMS[2:5]  # `core.training.unlearning.METHODS`, without loading torch
 SAMPLES = 50  # texts of each of the audit's prompts
 VERSION = 1  # increase it when a code change alters the result
-Progress = Callable[[str, str, int, int], None]  # (arm, what is done, done, total)
+ArmReport = Callable[[str, str, int, int], None]  # (arm, what is done, done, total)
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def forget(
     *,
     methods: Sequence[str] = APPROXIMATE,
     samples: int = SAMPLES,
-    on_progress: Progress | None = None,
+    on_progress: ArmReport | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> StoredAudit:
     """Unlearn the patient by these methods, and attack each model and those that exist to compare with.
@@ -164,7 +164,7 @@ class _Forgetting:
         workspace: Workspace,
         stored: StoredAudit,
         samples: int,
-        on_progress: Progress | None,
+        on_progress: ArmReport | None,
         stop: Callable[[], bool],
     ) -> None:
         from core.attacks.forgetting import judged_notes, sides

@@ -15,7 +15,7 @@ from core.spec import RunSpec
 if TYPE_CHECKING:
     from core.models.build import LanguageModel
 
-Progress = Callable[[int, int], None]  # (done, total)
+Report = Callable[[int, int], None]  # (done, total)
 Stop = Callable[[], bool]
 Frames = tuple[pd.DataFrame, ...]
 
@@ -30,7 +30,7 @@ class QuickAttack:
     stage: str
     message: str
     tables: tuple[str, ...]
-    make: Callable[[LanguageModel, Corpus, RunSpec, Progress, Stop], Frames]
+    make: Callable[[LanguageModel, Corpus, RunSpec, Report, Stop], Frames]
 
 
 def attacks_of(spec: RunSpec) -> tuple[QuickAttack, ...]:
@@ -61,13 +61,13 @@ def figures(
     return with_vocabulary_figures(metrics, entries, tables[READING], corpus, spec.audit)
 
 
-def _extract(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, stop: Stop) -> Frames:
+def _extract(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Report, stop: Stop) -> Frames:
     from core.attacks.memorisation.extraction import extract, index_of
 
     return extract(lm, corpus, index_of(corpus), spec.audit, on_progress=report, should_stop=stop)
 
 
-def _score(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, stop: Stop) -> Frames:
+def _score(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Report, stop: Stop) -> Frames:
     """Scores of members' notes and of others. Notes beyond the cap were not trained on and are left out."""
     from core.attacks.membership.scores import loss_scores, public_scores
 
@@ -75,7 +75,7 @@ def _score(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, s
     return (pd.concat([loss_scores(lm, notes, spec.audit, on_progress=report), public_scores(lm, spec.audit)]),)
 
 
-def _expose(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, stop: Stop) -> Frames:
+def _expose(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Report, stop: Stop) -> Frames:
     from core.attacks.exposure import canary_exposures
     from core.models.build import load
 
@@ -83,7 +83,7 @@ def _expose(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, 
     return (canary_exposures(lm, corpus.canaries, base, on_progress=report),)
 
 
-def _read(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, stop: Stop) -> Frames:
+def _read(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Report, stop: Stop) -> Frames:
     """How well this model and the public one predict held-out notes, in figures that do not depend on vocabularies."""
     from core.attacks.word_likelihood import word_likelihoods
     from core.models.build import load
@@ -91,7 +91,7 @@ def _read(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, st
     return (word_likelihoods({"run": lm, "base": load(spec.model)}, corpus, spec.audit, on_progress=report),)
 
 
-def _use(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Progress, stop: Stop) -> Frames:
+def _use(lm: LanguageModel, corpus: Corpus, spec: RunSpec, report: Report, stop: Stop) -> Frames:
     """What the model is good for: entities, inference and texts. Heads learn from population patients alone."""
     from core.models.build import load
     from core.tasks.utility import utility_counts

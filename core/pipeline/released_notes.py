@@ -31,7 +31,7 @@ PUBLIC, TRAINED_ON, ITSELF = "public", "released notes", "the model itself"  # t
 TAGGER = ModelSpec(kind="distilbert")  # public, and the same for every run, so that cards compare
 _CHUNK = 256
 _STREAM = 60
-Progress = Callable[[str, int, int], None]  # (what is done, done, total)
+StageReport = Callable[[str, int, int], None]  # (what is done, done, total)
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def released_notes(
     count: int,
     *,
     seed: int = 0,
-    on_progress: Progress | None = None,
+    on_progress: StageReport | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> ReleasedNotes:
     """Write `count` notes and audit them. Blank ones are left out and counted.
@@ -118,7 +118,7 @@ def _check(stop: Callable[[], bool]) -> None:
 
 
 def _write(
-    lm: LanguageModel, count: int, tokens: int, seed: int, tell: Progress, stop: Callable[[], bool]
+    lm: LanguageModel, count: int, tokens: int, seed: int, tell: StageReport, stop: Callable[[], bool]
 ) -> list[str]:
     """Texts of at most `tokens` tokens, drawn from the model itself; a larger `count` begins with the same ones."""
     from core.models.generation.generate import sample
@@ -170,7 +170,7 @@ def _by_models(
     lm: LanguageModel,
     texts: Sequence[str],
     judged: pd.DataFrame,
-    tell: Progress,
+    tell: StageReport,
     stop: Callable[[], bool],
 ) -> list[Row]:
     """Attack and try out a model that read nothing but the notes, beside the run's own and the public model."""
@@ -194,7 +194,7 @@ def _by_models(
 
 
 def _tagged(
-    run: Run, corpus: Corpus, public: LanguageModel, texts: Sequence[str], tell: Progress, stop: Callable[[], bool]
+    run: Run, corpus: Corpus, public: LanguageModel, texts: Sequence[str], tell: StageReport, stop: Callable[[], bool]
 ) -> list[Row]:
     """Taggers of entities fitted on the notes, on real notes and on texts of the public model, equally many of each."""
     from core.models.build import load
@@ -235,7 +235,7 @@ def _as_notes(public: LanguageModel, corpus: Corpus, texts: Sequence[str], seed:
     return found
 
 
-def _train(lm: LanguageModel, run: Run, texts: Sequence[str], tell: Progress, stop: Callable[[], bool]) -> None:
+def _train(lm: LanguageModel, run: Run, texts: Sequence[str], tell: StageReport, stop: Callable[[], bool]) -> None:
     from core.training.trainer import train
 
     notes = pd.DataFrame({"text": list(texts), "patient_id": [f"W{number}" for number in range(len(texts))]})
@@ -253,7 +253,7 @@ def _train(lm: LanguageModel, run: Run, texts: Sequence[str], tell: Progress, st
 
 
 def _scores(
-    lm: LanguageModel, texts: Sequence[str], arm: str, tell: Progress, stop: Callable[[], bool]
+    lm: LanguageModel, texts: Sequence[str], arm: str, tell: StageReport, stop: Callable[[], bool]
 ) -> pd.DataFrame:
     """Columns `arm`, the nats of each text, and for the public model also their tokens."""
     from core.models.likelihood import token_log_likelihoods

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from core.evaluation.membership.lira_stability import Stability
 
 FIRST_SEED = 1_000  # of the shadow models' training, away from the seeds of runs
-Progress = Callable[[int, int, int], None]  # (number of the model, step, steps)
+ModelReport = Callable[[int, int, int], None]  # (number of the model, step, steps)
 
 
 def folder_name(spec: RunSpec) -> str:
@@ -101,7 +101,7 @@ def train_shadows(
     workspace: Workspace,
     count: int,
     *,
-    on_progress: Progress | None = None,
+    on_progress: ModelReport | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> dict[int, Path]:
     """Train the shadow models 0 … `count` − 1 of a run that are missing. Returns the files of all that there are.
@@ -131,7 +131,9 @@ def train_shadows(
     return made(spec, workspace)
 
 
-def _train(target: Target, number: int, folder: Path, on_progress: Progress | None, stop: Callable[[], bool]) -> None:
+def _train(
+    target: Target, number: int, folder: Path, on_progress: ModelReport | None, stop: Callable[[], bool]
+) -> None:
     """Train one shadow model and keep what it says of the evaluation notes."""
     from core.attacks.evaluation_set import evaluation_notes, mean_log_likelihoods_under
     from core.corpus.transforms.defences import defended

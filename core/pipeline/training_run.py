@@ -24,7 +24,7 @@ from core.corpus.tables import Corpus
 from core.pipeline.derived import control_tables, write_derived
 from core.pipeline.epochs.evaluation import evaluator
 from core.pipeline.epochs.sample import writer
-from core.pipeline.quick_audit import Progress, Stop, attacks_of
+from core.pipeline.quick_audit import Report, Stop, attacks_of
 from core.runs import noise_key
 from core.runs.events import CANCEL_FILE, EventLog, State, Status, asked_to_cancel, read_status, write_status
 from core.runs.integrity.disk import full_disk_as_sentence
@@ -323,7 +323,7 @@ class RunBuilder:
 
     # State and stopping ------------------------------------------------------------------------------------------
 
-    def _progress(self, log: EventLog) -> Progress:
+    def _progress(self, log: EventLog) -> Report:
         def report(done: int, total: int) -> None:
             self._check_stop()
             log.progress(done, total)

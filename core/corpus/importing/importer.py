@@ -20,7 +20,7 @@ from core.corpus.icd_codes import codes_in, dotted, revision_of
 from core.corpus.importing.files import MOST_BYTES, BadNotes
 from core.corpus.importing.identifiers import identifiable
 from core.corpus.importing.memory import best_that_fits
-from core.corpus.importing.note_tables import COLUMNS, FEWEST_PATIENTS, Progress, check_patients
+from core.corpus.importing.note_tables import COLUMNS, FEWEST_PATIENTS, StageReport, check_patients
 from core.corpus.importing.phi_passes import annotate, detect_phi, insert_canaries
 from core.corpus.importing.reading import Deduplicate, read, with_text
 from core.corpus.importing.records import Evidence
@@ -108,7 +108,7 @@ def import_notes(
     owner: str = "",
     detector: str | None = None,
     most_bytes: int = MOST_BYTES,
-    on_progress: Progress | None = None,
+    on_progress: StageReport | None = None,
 ) -> Seen:
     """Read, check and split a cohort, and write it into `folder` as `Corpus.write` does.
 

@@ -21,7 +21,7 @@ from core.corpus.importing.spool import RawNotes
 COLUMNS = ("note", "patient", "admission", "date", "type", "note_id", "split")
 FEWEST_PATIENTS = 4  # two to train on and two to compare with; the cohort's spec allows no fewer
 
-Progress = Callable[[str, int, int], None]  # (stage, done, total)
+StageReport = Callable[[str, int, int], None]  # (stage, done, total)
 
 _LIKE_CANARIES = re.compile(r"C[0-9]{4,}")
 _GUESSES: dict[str, tuple[str, ...]] = {
@@ -50,7 +50,7 @@ def _plain(name: str) -> str:
 
 
 def read_file(
-    path: Path, into: RawNotes, given: dict[str, str], most_bytes: int, report: Progress, remarks: Remarks
+    path: Path, into: RawNotes, given: dict[str, str], most_bytes: int, report: StageReport, remarks: Remarks
 ) -> pd.DataFrame:
     """Read the notes of one file.
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from core.corpus.importing.note_tables import Progress
+from core.corpus.importing.note_tables import StageReport
 from core.corpus.importing.records import Evidence, Marker
 from core.corpus.importing.spool import IDS, PlacedSpans, RawNotes, SpanSpool
 from core.corpus.importing.writer import CohortWriter
@@ -27,7 +27,7 @@ def detect_phi(
     shaped: SpanSpool,
     evidence: Evidence | None,
     detector: Detector,
-    report: Progress,
+    report: StageReport,
 ) -> None:
     """Store what the detector finds in every note; `number` is the number of each note's patient."""
     done = 0
@@ -59,7 +59,7 @@ def annotate(
     raw: RawNotes,
     shaped: SpanSpool,
     writer: CohortWriter,
-    report: Progress,
+    report: StageReport,
 ) -> Marked:
     """Write the notes with their spans."""
     marker = Marker(patients)

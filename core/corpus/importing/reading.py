@@ -13,7 +13,7 @@ from core.corpus.importing.columns import Remarks
 from core.corpus.importing.files import BadNotes
 from core.corpus.importing.identifiers import Identifiers, read_identifiers
 from core.corpus.importing.mimic import read_mimic
-from core.corpus.importing.note_tables import Progress, read_file
+from core.corpus.importing.note_tables import StageReport, read_file
 from core.corpus.importing.spool import RawNotes
 from core.corpus.tables import no_diagnoses
 from core.corpus.transforms.near_copies import copies_in
@@ -41,7 +41,7 @@ def read(
     identifiers: Path | str | None,
     seed: int,
     most_bytes: int,
-    report: Progress,
+    report: StageReport,
 ) -> ImportInput:
     """Read the notes, their texts into `raw`, and the records that come with them. Raises BadNotes."""
     report("reading", 0, 1)
@@ -112,7 +112,7 @@ def _own_admissions(notes: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_text(
-    notes: pd.DataFrame, raw: RawNotes, deduplicate: Deduplicate, report: Progress
+    notes: pd.DataFrame, raw: RawNotes, deduplicate: Deduplicate, report: StageReport
 ) -> tuple[pd.DataFrame, dict[str, int]]:
     """The notes that are not blank, without copies if these are to be left out, and counts for `Seen`."""
     rows = len(notes)

@@ -28,7 +28,7 @@ from core.runs.store import Workspace
 from core.runs.uploads.ownership import UPLOADED, cohort_of
 from core.runs.uploads.records import RecordBroken, may_be_kept, read_record, record_file
 
-Progress = Callable[[int, int, str], None]  # (number of the item, items, its path)
+ItemReport = Callable[[int, int, str], None]  # (number of the item, items, its path)
 
 
 class ExportRefused(ValueError):
@@ -66,7 +66,7 @@ def export(
     runs: Sequence[str] = (),
     weights: bool = True,
     uploads: bool = False,
-    on_progress: Progress | None = None,
+    on_progress: ItemReport | None = None,
 ) -> Exported:
     """Write an archive of the data folder to `file`, whole or not at all. Shipped runs are not part of it.
 

@@ -33,7 +33,7 @@ from core.spec import CorpusSpec
 from core.spec.schema import read as read_settings
 
 Outcome = Literal["imported", "completed", "there", "refused"]
-Progress = Callable[[int, int, str], None]  # (number of the item, items, its path)
+ItemReport = Callable[[int, int, str], None]  # (number of the item, items, its path)
 ASIDE = "If the one here is damaged, `python -m core verify --repair` moves it aside; then import again."
 
 
@@ -51,7 +51,7 @@ class _Refused(ValueError):
 
 
 def import_archive(
-    workspace: Workspace, file: Path, *, dry_run: bool = False, on_progress: Progress | None = None
+    workspace: Workspace, file: Path, *, dry_run: bool = False, on_progress: ItemReport | None = None
 ) -> list[Imported]:
     """Take everything in an archive into the data folder that is not there yet.
 

@@ -15,14 +15,14 @@ from pages.parts.session import models
 from pages.parts.session.failures import failure
 
 Made = TypeVar("Made")
-Progress = Callable[[int, int], None]
+Report = Callable[[int, int], None]
 REFRESH_SECONDS = 0.2
 
 
 class Background(Generic[Made]):
     """One piece of work: `work` is called with a function that takes (done, of how many)."""
 
-    def __init__(self, work: Callable[[Progress], Made]) -> None:
+    def __init__(self, work: Callable[[Report], Made]) -> None:
         self.made: Made | None = None
         self.error = ""
         self._work = work
@@ -71,7 +71,7 @@ class Background(Generic[Made]):
 
 
 @contextmanager
-def computing(report: Progress) -> Iterator[None]:
+def computing(report: Report) -> Iterator[None]:
     """One computation at a time (`models.turn`); `report` gets (0, 0) while it waits for its turn."""
     report(0, 0)
     with models.turn():

@@ -12,7 +12,7 @@ import streamlit as st
 from core.runs.run import Run
 from pages.parts.access import viewer
 from pages.parts.session import resources
-from pages.parts.step.background import Background, Progress, computing
+from pages.parts.step.background import Background, Report, computing
 
 if TYPE_CHECKING:
     from core.training.checks.check import Check
@@ -65,7 +65,7 @@ def _ships_gradients(run: Run) -> bool:
     return run.shipped and shipped_file(run).exists()
 
 
-def _read(run: Run, report: Progress) -> StepGradients:
+def _read(run: Run, report: Report) -> StepGradients:
     from core.training.step_gradients import StepGradients
 
     if _ships_gradients(run):
@@ -79,7 +79,7 @@ def _read(run: Run, report: Progress) -> StepGradients:
         return first_step(load(spec.model), notes, spec.training, spec.privacy, most=MOST_LIVE, on_progress=report)
 
 
-def _check(run: Run, report: Progress) -> list[Check]:
+def _check(run: Run, report: Report) -> list[Check]:
     from core.models.build import load
     from core.training.checks.steps import check_steps
 
