@@ -49,9 +49,9 @@ def controls(name: str) -> None:
         else:
             classroom.release()
 
+    st.session_state["class-lead"] = classroom.leading()  # the full screen changes it, too
     st.toggle(
         "Lead the class",
-        classroom.leading(),
         key="class-lead",
         on_change=changed,
         help="Everyone goes where you go, and sees answers when you show them.",

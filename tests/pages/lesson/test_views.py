@@ -119,6 +119,17 @@ def test_the_full_screen_is_the_presenters_and_shows_votes_when_they_are_shown(s
     assert student.success
 
 
+def test_the_switch_to_lead_shows_what_the_full_screen_did(served):
+    host = press(visit("lesson", step="1"), "class-open")
+    room = classroom.classroom().counts
+    for led in (True, False):
+        press(press(press(host, "screen-enter"), "screen-lead"), "screen-leave")
+        assert host.toggle(key="class-lead").value == led == (room(link(host, "room")).lead is not None)
+    for led in (True, False):
+        host.toggle(key="class-lead").set_value(led).run()
+        assert host.toggle(key="class-lead").value == led == (room(link(host, "room")).lead is not None)
+
+
 def test_alone_the_full_screen_needs_no_class(served):
     app = visit("lesson", step="3", screen="full", shown="3")
     assert len(app.get("plotly_chart")) == 1 and "screen-leave" in keys(app)
