@@ -26,6 +26,9 @@ from scipy.stats import norm
 from core.common.randomness import Stream
 from core.spec import VocabularySpec
 
+GAUSSIAN = (1e-3, 1e7)  # least and largest s that is computed
+LAPLACE = (1e-6, 1e15)  # least and largest scale: beyond, 1 + scale is not exact enough for its δ, or for a count of 1
+
 
 class WordNoise(BaseModel):
     """The noise of one histogram, from which its guarantee can be derived again. Part of `privacy.json`."""
@@ -46,16 +49,24 @@ class WordNoise(BaseModel):
 
     @classmethod
     def planned(cls, spec: VocabularySpec) -> Self:
-        """The least noise that a spec's (ε, δ) allows. Raises ValueError for a spec without ε."""
+        """The least noise that a spec's (ε, δ) allows.
+
+        Raises:
+            ValueError: for a spec without ε, or with one whose noise is too small or too large to be computed.
+        """
         if spec.epsilon is None:
             raise ValueError("a vocabulary without ε has no noise")
         k, epsilon, delta = spec.words, spec.epsilon, spec.delta
         if spec.noise == "laplace":
             scale = 2 * k / epsilon  # ε₁ = ε/k and δ₁ = δ/k for each word
+            if not LAPLACE[0] <= scale <= LAPLACE[1]:
+                raise ValueError(_not_computed(epsilon, delta, too_large=scale < LAPLACE[0]))
             threshold = 1 + scale * math.log(2 * k / delta)
         else:
-            scale = gaussian_multiplier(epsilon, delta / 2) * math.sqrt(k)
+            scale = gaussian_multiplier(epsilon, delta / 2, for_delta=delta) * math.sqrt(k)
             threshold = 1 + scale * float(norm.isf(-math.expm1(-delta / (2 * k))))
+        if math.isinf(threshold):
+            raise ValueError(_not_computed(epsilon, delta, too_large=False))
         return cls(noise=spec.noise, scale=scale, threshold=threshold, words=k, delta=delta)
 
     @property
@@ -110,10 +121,26 @@ def gaussian_delta(multiplier: float, epsilon: float) -> float:
     return float(norm.cdf(near) - math.exp(epsilon + norm.logcdf(far)))
 
 
-def gaussian_multiplier(epsilon: float, delta: float) -> float:
-    """The least s (rounded up by a millionth) for which one Gaussian mechanism is (ε, δ)-private."""
-    low, high = math.log(1e-3), math.log(1e7)
+def gaussian_multiplier(epsilon: float, delta: float, *, for_delta: float | None = None) -> float:
+    """The least s (rounded up by a millionth) for which one Gaussian mechanism is (ε, δ)-private.
+
+    Raises:
+        ValueError: s lies outside `GAUSSIAN`. The sentence names `for_delta` in place of δ, if it is given.
+    """
+    low, high = map(math.log, GAUSSIAN)
+    least, most = (gaussian_delta(one, epsilon) for one in GAUSSIAN)
+    if not most <= delta <= least:
+        raise ValueError(_not_computed(epsilon, delta if for_delta is None else for_delta, too_large=least < delta))
     return math.exp(_root(lambda at: gaussian_delta(math.exp(at), epsilon), delta, low, high) + 1e-6)
+
+
+def _not_computed(epsilon: float, delta: float, *, too_large: bool) -> str:
+    asked = f"ε = {epsilon:g} at δ = {delta:g} for the words"
+    if too_large:
+        return (
+            f"{asked} is so large that its noise is too small to be computed, and promises nothing: choose a smaller ε"
+        )
+    return f"{asked} is so small that its noise is too large to be computed: choose a larger ε or a larger δ"
 
 
 def gaussian_epsilon(multiplier: float, delta: float) -> float:

@@ -54,6 +54,38 @@ def test_the_public_name_is_row_h1():
 
 
 @pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"epsilon": 1e6}, "ε = 1e\\+06 at δ = 1e-06 for the words is so large .* choose a smaller ε$"),
+        ({"epsilon": 1e-9, "delta": 1e-12}, "ε = 1e-09 at δ = 1e-12 for the words is so small .* a larger δ$"),
+        ({"epsilon": 1e308, "noise": "laplace"}, "so large"),
+        ({"epsilon": 1e-308, "noise": "laplace", "words": 10_000}, "so small"),
+        ({"epsilon": 1.0, "delta": 5e-324}, "so small"),
+        ({"epsilon": 1.0, "delta": 5e-324, "words": 10_000, "noise": "laplace"}, "so small"),
+    ],
+)
+def test_noise_that_cannot_be_computed_is_a_sentence_with_its_epsilon(spec, words):
+    with pytest.raises(ValueError, match=words) as error:
+        planned(**spec)
+    assert not isinstance(error.value, ValidationError)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"epsilon": 4.9e5},
+        {"epsilon": 1e-3, "delta": 1e-300, "words": 10_000},
+        {"epsilon": 1.9e6, "words": 1, "noise": "laplace"},
+        {"epsilon": 1e-10, "words": 1, "noise": "laplace"},
+    ],
+)
+def test_the_smallest_and_the_largest_noise_keep_what_was_asked_for(spec):
+    noise = planned(**spec)
+    assert noise.epsilon() == pytest.approx(spec["epsilon"], rel=1e-5)
+    assert WordNoise.model_validate_json(noise.model_dump_json()) == noise
+
+
+@pytest.mark.parametrize(
     ("epsilon", "delta"), [(0.0, 1e-6), (math.inf, 1e-6), (math.nan, 1e-6), (1.0, 0.0), (1.0, 1.0)]
 )
 def test_the_public_name_refuses_what_guarantees_nothing(epsilon, delta):
