@@ -283,11 +283,11 @@ def checked(workspace: Workspace, specs: list[RunSpec], *, batch_given: bool) ->
         notes = corpus.training_notes(spec.note_cap)
         spec = fitting(spec, len(notes), batch_given)
         if not spec.is_base:
-            warnings = check(spec.privacy, spec.training, notes=len(notes), patients=notes["patient_id"].nunique())
-            for warning in warnings:
+            sizes = {"notes": len(notes), "patients": notes["patient_id"].nunique()}
+            for warning in check(spec.privacy, spec.training, **sizes, vocabulary=spec.vocabulary):
                 say(f"Warning: {warning}")
             if spec.privacy.risk_limit is not None:  # refuse a σ that does not hold it before anything is trained
-                plan(spec.privacy, spec.training, notes=len(notes), patients=notes["patient_id"].nunique())
+                plan(spec.privacy, spec.training, **sizes)
         fitted.append(spec)
     return fitted
 

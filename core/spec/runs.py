@@ -103,6 +103,13 @@ class RunSpec(Spec):
             )
         if self.privacy.private and self.privacy.accountant != "prv":
             raise ValueError("the vocabulary's ε and training's are composed by PRV: choose the accountant prv")
+        total = self.privacy.delta + self.vocabulary.delta
+        if self.privacy.private and not self.vocabulary.delta < total < 1:
+            raise ValueError(
+                f"the guarantee holds at δ of training plus δ of the vocabulary, {self.privacy.delta:g} + "
+                f"{self.vocabulary.delta:g}: "
+                + ("choose δ that are below 1 together" if total >= 1 else "training's is too small to be added")
+            )
         if self.privacy.risk_limit is not None:
             raise ValueError(
                 "a limit on the attacker is held by the noise of training alone, and a vocabulary from the notes "

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from torch import distributed
 
-from core.spec import PrivacySpec, TrainingSpec, Unit
+from core.models.word_noise import WordNoise
+from core.spec import PrivacySpec, TrainingSpec, Unit, VocabularySpec
 from core.training.accounting.gaussian import noise_multiplier
 from core.training.accounting.mechanism import Mechanism
 from core.training.accounting.risk import check_risk, rate_and_steps
@@ -38,8 +39,13 @@ class PrivatePlan(SampledPlan):
     mechanism: Mechanism
 
 
-def check(privacy: PrivacySpec, training: TrainingSpec, *, notes: int, patients: int) -> list[str]:
-    """Warnings to show to the user. Raises ValueError, with a sentence to show, for what cannot be trained."""
+def check(
+    privacy: PrivacySpec, training: TrainingSpec, *, notes: int, patients: int, vocabulary: VocabularySpec | None = None
+) -> list[str]:
+    """Warnings to show to the user. Raises ValueError, with a sentence to show, for what cannot be trained.
+
+    With a `vocabulary` from the notes, its noise must be one that can be computed, and its δ counts, too.
+    """
     if notes < 1 or patients < 1:
         raise ValueError("there are no notes to train on: choose a larger cohort")
     if training.batch_size > notes:
@@ -51,9 +57,12 @@ def check(privacy: PrivacySpec, training: TrainingSpec, *, notes: int, patients:
         return []
     warnings = []
     units = notes if privacy.unit == "note" else patients
-    if privacy.delta >= 1 / units:
+    delta, whose = privacy.delta, ""
+    if vocabulary is not None:
+        delta, whose = delta + WordNoise.planned(vocabulary).delta, " of training and vocabulary together"
+    if delta >= 1 / units:
         warnings.append(
-            f"δ = {privacy.delta:g} is not below 1/n (1/{units} {privacy.unit}s = {1 / units:.2g}): a mechanism that "
+            f"δ = {delta:g}{whose} is not below 1/n (1/{units} {privacy.unit}s = {1 / units:.2g}): a mechanism that "
             f"publishes one {privacy.unit} at random would pass as private. Choose a smaller δ."
         )
     if privacy.accountant == "gdp":

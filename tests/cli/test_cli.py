@@ -158,6 +158,22 @@ def test_train_refuses_a_limit_that_cannot_be_meant(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--vocabulary-epsilon", "1e6"], "so large that its noise is too small to be computed"),
+        (["--vocabulary-epsilon", "1e-9", "--vocabulary-delta", "1e-12"], "choose a larger ε or a larger δ"),
+        (["--vocabulary-epsilon", "1", "--vocabulary-delta", "0.6", "--delta", "0.5"], "below 1 together"),
+    ],
+)
+def test_train_refuses_a_vocabulary_that_cannot_be_promised(
+    arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--corpus", "smoke", "--data", tmp_path / "data", "--model", "distilbert", "--epsilon", "8"]
+    assert words in refused(capsys, "train", *given, *arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(("unit", "model"), [("note", "gpt2"), ("patient", "distilbert")])
 def test_train_takes_the_noise_that_holds_the_limit(
     unit: Unit, model: ModelKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -118,3 +118,20 @@ def test_a_limit_belongs_to_a_run_whose_noise_is_given():
             privacy=PrivacySpec(noise_multiplier=1.0, risk_limit=limit),
             vocabulary=VocabularySpec(epsilon=1.0),
         )
+
+
+@pytest.mark.parametrize(
+    ("delta", "of_words", "says"),
+    [
+        (0.5, 0.6, r"0\.5 \+ 0\.6: choose δ that are below 1 together"),
+        (0.5, 0.5, "below 1"),
+        (1e-30, 1e-6, "too small"),
+    ],
+)
+def test_delta_of_training_and_of_the_vocabulary_are_a_delta_together(delta, of_words, says):
+    with pytest.raises(ValidationError, match=says):
+        RunSpec(
+            model=ModelSpec(kind="distilbert"),
+            privacy=PrivacySpec(target_epsilon=8.0, delta=delta),
+            vocabulary=VocabularySpec(epsilon=1.0, delta=of_words),
+        )

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from core.spec import PrivacySpec, RiskLimit, RunSpec, TrainingSpec
+from core.spec import PrivacySpec, RiskLimit, RunSpec, TrainingSpec, VocabularySpec
 from core.training.accounting.risk import noise_for_risk, rate_and_steps
 from core.training.plan import check, plan
 from core.training.weights import learning_rate, trainable
@@ -67,6 +67,17 @@ def test_warnings() -> None:
         check(PrivacySpec(), TrainingSpec(batch_size=101), notes=100, patients=20)
     with pytest.raises(ValueError, match="not private"):
         plan(PrivacySpec(), training, notes=100, patients=20)
+
+
+def test_the_vocabulary_counts_in_the_warning_about_delta_and_must_have_noise_that_can_be_computed() -> None:
+    training, privacy = TrainingSpec(batch_size=10), PrivacySpec(target_epsilon=1.0)
+    sizes = {"notes": 3_000, "patients": 300}
+    assert check(privacy, training, **sizes, vocabulary=VocabularySpec(epsilon=1.0, delta=3e-4)) == []
+    (loose,) = check(privacy, training, **sizes, vocabulary=VocabularySpec(epsilon=1.0, delta=0.01))
+    assert loose.startswith("δ = 0.01001 of training and vocabulary together is not below 1/n (1/3000 notes = 0.00033)")
+    with pytest.raises(ValueError, match="choose a smaller ε"):
+        check(privacy, training, **sizes, vocabulary=VocabularySpec(epsilon=1e6))
+    assert check(PrivacySpec(), training, **sizes, vocabulary=VocabularySpec()) == [], "without noise there is no δ"
 
 
 def test_the_rate_rises_and_falls() -> None:

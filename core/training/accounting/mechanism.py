@@ -51,8 +51,15 @@ class Mechanism(BaseModel):
         return self
 
     def with_vocabulary(self, noise: WordNoise) -> Self:
-        """The same training with a vocabulary from the same notes: its δ grows by the vocabulary's."""
-        return self.model_copy(update={"vocabulary": noise, "delta": self.delta + noise.delta})
+        """The same training with a vocabulary from the same notes: its δ grows by the vocabulary's.
+
+        Raises:
+            ValueError: the two δ are 1 or more together, or training's disappears in the sum.
+        """
+        total = self.delta + noise.delta
+        if total >= 1:
+            raise ValueError(f"δ of training and vocabulary must be below 1 together, and is {total:g}")
+        return type(self).model_validate(dict(self) | {"vocabulary": noise, "delta": total})
 
     @property
     def replaces(self) -> bool:

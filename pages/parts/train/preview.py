@@ -60,7 +60,7 @@ def preview(
     from core.training import plan
     from core.training.accounting.gaussian import epsilon_curve
 
-    warnings = plan.check(privacy, training, notes=notes, patients=patients)
+    warnings = plan.check(privacy, training, notes=notes, patients=patients, vocabulary=words)
     if not privacy.private:
         return Preview(steps=training.epochs * math.ceil(notes / training.batch_size), warnings=tuple(warnings))
     planned = plan.plan(privacy, training, notes=notes, patients=patients)

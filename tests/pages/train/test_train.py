@@ -378,6 +378,13 @@ def test_words_of_its_own_are_asked_for_and_their_cost_is_told(data, asked):
     assert title(spec).count("words from the notes (ε = 1)") == 1
 
 
+def test_words_whose_noise_cannot_be_computed_are_refused_before_training(data, asked):
+    app = opened(kind="DistilBERT", epsilon="2", own_words="true", word_epsilon="1000000", **TINY)
+    app.button(key="train").click().run()
+    assert not app.exception and asked == []
+    assert any("ε = 1e+06 at δ = 1e-06 for the words is so large" in error.value for error in app.error)
+
+
 def test_without_privacy_words_have_no_noise_and_gpt2_gets_none(data, asked):
     app = opened(kind="DistilBERT", epsilon="∞", own_words="true", cohort="tiny")
     assert any("may contain patients' names" in caption.value for caption in app.caption)

@@ -159,6 +159,13 @@ def test_words_that_use_delta_up_promise_nothing():
         Mechanism.model_validate(run.model_dump() | {"delta": 1e-6})
 
 
+@pytest.mark.parametrize(("delta", "of_words", "says"), [(0.5, 0.6, "1.1"), (1e-30, 1e-6, "must be below that")])
+def test_a_vocabulary_that_makes_delta_no_delta_is_refused(delta, of_words, says):
+    run = mechanism(1.1, 0.05, 60).model_copy(update={"delta": delta})
+    with pytest.raises(ValueError, match=says):
+        run.with_vocabulary(WordNoise.planned(VocabularySpec(epsilon=1.0, delta=of_words)))
+
+
 def test_one_more_run_has_no_words_of_its_own():
     run = mechanism(1.1, 0.05, 60).with_vocabulary(words())
     more = room([run], run, 8.0, 1e-4)
