@@ -67,7 +67,15 @@ def answer(number: int, step: Step, given: str) -> None:
 def show(number: int, step: Step) -> None:
     """One step: the question, then where to look, then the answer."""
     st.header(f"{number}. {step.title}")
-    given = guess.first(step.question, step.answers, key=progress.key(number), shortcut="S", stays=False, ask=True)
+    given = guess.first(
+        step.question,
+        step.answers,
+        key=progress.key(number),
+        shortcut="S",
+        stays=False,
+        ask=True,
+        skips=not classroom.locked(number),
+    )
     if given is None:
         look(step)
         return

@@ -41,6 +41,8 @@ def begin(answers: Sequence[Sequence[str]]) -> None:
         restart()
         classroom.next_round()
     _follow()
+    if guess.given(key(step())) == "" and classroom.locked(step()):
+        guess.forget(key(step()))  # skipped before the presenter led: it can still be voted on
     if classroom.room() and classroom.host_key() is None:
         _count(answers)
 

@@ -250,14 +250,20 @@ def test_when_the_presenter_begins_again_everybody_does(served):
 def test_a_presenter_who_leads_takes_the_class_along_and_holds_the_answer_back(served):
     host = press(visit("lesson", step="1"), "class-open")
     student = guess(visit("lesson", step="1", screen="page", room=link(host, "room")), "nobody")
+    skipped = [
+        press(visit("lesson", step="1", screen=screen, room=link(host, "room")), "lesson-1-show")
+        for screen in ("page", "vote")
+    ]
     host.toggle(key="class-lead").set_value(True).run()
     assert not host.exception
     student.run()
     assert "The presenter will show the answer." in [one.value for one in student.caption]
     assert "lesson-show" not in {button.key for button in student.button}
-    skipped = visit("lesson", step="1", screen="page", room=link(host, "room"))
-    press(skipped, "lesson-1-show")
-    assert "Answer from these runs" not in said(skipped), "to skip the guess does not open the answer"
+    for late in (*skipped, visit("lesson", step="1", screen="page", room=link(host, "room"))):
+        late.run()
+        assert "lesson-1-show" not in {button.key for button in late.button}, "it would show nothing"
+        assert "Answer from these runs" not in said(guess(late, "nobody"))
+    assert "4 predictions so far" in said(host.run()), "who skipped the question before can still vote"
 
     press(host, "lesson-1-show")
     student.run()
