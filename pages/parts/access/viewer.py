@@ -82,7 +82,9 @@ class _Process:
         self.logged = ""
 
 
-_process = _Process()
+@resources.process_object
+def _process() -> _Process:
+    return _Process()
 
 
 def standing() -> Standing:
@@ -93,8 +95,8 @@ def standing() -> Standing:
             return OPEN
         return _standing(_claims(), lists, time.time())
     except (Misconfigured, OSError) as error:
-        if str(error) != _process.logged:
-            _process.logged = str(error)
+        if str(error) != _process().logged:
+            _process().logged = str(error)
             log.error("nobody is let in: %s", error)
         return Standing(required=True, why="misconfigured", problem=str(error))
 
@@ -197,10 +199,10 @@ def _has_ended(digest: str) -> bool:
 def _ended() -> set[str]:
     """Digests of the sign-ins that were ended and whose cookie may still exist somewhere."""
     folder = resources.data() / ENDED
-    with _process.lock:
-        if folder not in _process.ended:
-            _process.ended[folder] = {path.name for path in folder.glob("*") if not _outlived(path)}
-        return _process.ended[folder]
+    with _process().lock:
+        if folder not in _process().ended:
+            _process().ended[folder] = {path.name for path in folder.glob("*") if not _outlived(path)}
+        return _process().ended[folder]
 
 
 def _outlived(path: Path) -> bool:
@@ -237,10 +239,10 @@ def _configured() -> Lists | None:
     file = os.environ.get("PHILAB_ACCESS", "").strip()
     secrets = _secrets()
     if not _about_sign_in(secrets) and not file:
-        if _process.required:
+        if _process().required:
             raise Misconfigured("[auth] and [access] are gone. Restart the server to open it to everybody.")
         return None
-    _process.required = True
+    _process().required = True
     _check_auth(secrets.get("auth"))
     section = _from_file(Path(file)) if file else secrets.get("access")
     if not isinstance(section, Mapping):
@@ -273,9 +275,9 @@ def _secrets() -> Mapping[str, Any]:
         if path.endswith(".toml"):
             files.update(_toml(Path(path)))
     if _about_sign_in(files):
-        _process.from_files = True
+        _process().from_files = True
         return files
-    if _process.from_files:
+    if _process().from_files:
         return {}
     try:
         return st.secrets.to_dict()

@@ -1,4 +1,5 @@
 """The viewer, what they may see, and what the server keeps for all sessions.
 
-`resources` holds every cache and process-wide object and imports no other part.
+`resources` has the decorators with which all parts declare caches and process-wide objects, and those that several
+parts share. It imports no other part.
 """

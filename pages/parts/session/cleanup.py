@@ -21,7 +21,6 @@ LOOK_SECONDS = 60.0  # between two checks for expired uploads
 WATCH_SECONDS = 1.0  # between two looks at whether another server or a command deleted an upload
 THOROUGH_EVERY = 10  # checks; the others do not walk through the store
 AGAIN_SECONDS = 30.0
-_uploads_seen: dict[Path, set[str]] = {}  # digests at the last look, by data folder
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +36,15 @@ class _ClearAgain:
     wake: threading.Event = field(default_factory=threading.Event)
 
 
-_clear_again = _ClearAgain()
+@resources.process_object
+def _clear_again() -> _ClearAgain:
+    return _ClearAgain()
+
+
+@resources.process_object
+def _uploads_seen() -> dict[Path, set[str]]:
+    """Digests at the last look, by data folder."""
+    return {}
 
 
 def remove(workspace: Workspace, digest: str) -> bool:
@@ -59,8 +66,8 @@ def remove(workspace: Workspace, digest: str) -> bool:
     for run_id in trained:  # after the deletion, so that no request can load one again
         resources.server(workspace).forget(run_id)
     resources.empty_caches()
-    _clear_again.rounds = 2
-    _clear_again.wake.set()
+    _clear_again().rounds = 2
+    _clear_again().wake.set()
     return finished
 
 
@@ -74,8 +81,8 @@ def clear_out(workspace: Workspace, *, thorough: bool = True) -> None:
     from core.runs.uploads.records import due, put_aside_damaged
     from core.runs.uploads.scratch import sweep
 
-    if thorough and _clear_again.rounds:
-        _clear_again.rounds -= 1
+    if thorough and _clear_again().rounds:
+        _clear_again().rounds -= 1
         resources.empty_caches()
     workspace.forget_imported(gone=True)
     with _logged("putting unreadable records aside"):
@@ -106,12 +113,12 @@ def _keep_uploads_of_connected(root: Path) -> None:
     from core.runs.uploads.records import still_here, uploads
 
     owners = {one.owner for one in uploads(root)}
-    for who, is_connected in list(owner.sessions.items()):
+    for who, is_connected in list(owner.sessions().items()):
         if is_connected():
             if who in owners:
                 still_here(root, who)
         elif who not in owners:
-            owner.sessions.pop(who, None)
+            owner.sessions().pop(who, None)
 
 
 def _unload_deleted(workspace: Workspace) -> None:
@@ -122,7 +129,7 @@ def _unload_deleted(workspace: Workspace) -> None:
     from core.runs.uploads.records import uploads
 
     there = {one.digest for one in uploads(workspace.root) if not one.leaving}
-    gone = _uploads_seen.get(workspace.root, set()) - there
+    gone = _uploads_seen().get(workspace.root, set()) - there
     for digest in gone:  # also one that another process is still deleting: its folder may be there at this moment
         workspace.forget(digest)
     if gone:
@@ -131,16 +138,16 @@ def _unload_deleted(workspace: Workspace) -> None:
         for run_id in set(server.loaded()) - kept:
             server.forget(run_id)
         resources.empty_caches()
-        _clear_again.rounds = 2
-        _clear_again.wake.set()
-    _uploads_seen[workspace.root] = there
+        _clear_again().rounds = 2
+        _clear_again().wake.set()
+    _uploads_seen()[workspace.root] = there
 
 
 def _wait(workspace: Workspace) -> bool:
     """Wait for the next check. Whether it came early, because an upload was deleted here or by another process."""
     end, seen = time.monotonic() + LOOK_SECONDS, _last_change(workspace.root)
     while (left := end - time.monotonic()) > 0:
-        if _clear_again.wake.wait(min(left, WATCH_SECONDS)):
+        if _clear_again().wake.wait(min(left, WATCH_SECONDS)):
             return True
         now = _last_change(workspace.root)
         if now != seen:
@@ -179,7 +186,7 @@ def start_thread(root: str, _workspace: Workspace) -> threading.Thread:
             clear_out(_workspace, thorough=looks % THOROUGH_EVERY == 0)
             looks += 1
             if _wait(_workspace):
-                _clear_again.wake.clear()
+                _clear_again().wake.clear()
                 time.sleep(AGAIN_SECONDS)
                 looks = 0
 

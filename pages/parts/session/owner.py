@@ -20,7 +20,12 @@ OWN_BOXES = ("own_file", "own_identifiers")  # the upload boxes for notes and id
 OWN_CHECK = "own_asked"  # the session's check of notes
 EMPTIED = "own_files_emptied"  # how often the boxes were emptied
 _SESSION = "owner_of_this_session"
-sessions: dict[str, Callable[[], bool]] = {}  # by session: a function that tells whether it is still connected
+
+
+@resources.process_object
+def sessions() -> dict[str, Callable[[], bool]]:
+    """By session: a function that says whether it is still connected."""
+    return {}
 
 
 def owner() -> str:
@@ -38,7 +43,7 @@ def owner() -> str:
         from core.runs.uploads.records import OF_SESSION
 
         st.session_state[_SESSION] = OF_SESSION + secrets.token_hex(16)
-    sessions[st.session_state[_SESSION]] = session_lives()
+    sessions()[st.session_state[_SESSION]] = session_lives()
     return st.session_state[_SESSION]
 
 

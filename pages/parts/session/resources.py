@@ -1,8 +1,10 @@
-"""What the server process keeps for all sessions: the data folder, the model server, and every cache.
+"""What the server process keeps for all sessions: how to declare it, the data folder, and the model server.
 
-Pages and their parts declare each cache with `cached_data`, `cached_object` or `process_object`, never with Streamlit's
-own decorators, so that `empty_caches` empties all of them when a cohort is deleted. This module imports no other part
-of the pages.
+Pages and their parts declare each cache of what may hold data of a cohort with `cached_data` or `cached_object`, never
+with Streamlit's own decorators, so that `empty_caches` empties all of them when a cohort is deleted. What the process
+must remember is a `process_object`. Elsewhere are only caches of the program's and the administrator's files
+(`functools`), what is derived from the specs of runs (`OfRuns`), limits of tries, and what modules register when they
+are imported (`gone.drops`). This module imports no other part of the pages.
 """
 
 from __future__ import annotations

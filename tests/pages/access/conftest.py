@@ -25,7 +25,8 @@ SECRETS = {"auth": AUTH, "access": ACCESS}
 
 @pytest.fixture(autouse=True)
 def _fresh_process(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
-    monkeypatch.setattr(viewer, "_process", viewer._Process())
+    process = viewer._Process()
+    monkeypatch.setattr(viewer, "_process", lambda: process)
     monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
 
 

@@ -211,7 +211,8 @@ def test_signing_out_ends_every_copy_of_this_sign_in_also_after_a_restart(opened
     tab.button(key="sign-out").click().run()
     assert labels(tab) == labels(other.run()) == {"Sign in"}
     assert "Sign out" in labels(elsewhere.run())
-    monkeypatch.setattr(viewer, "_process", viewer._Process())
+    process = viewer._Process()
+    monkeypatch.setattr(viewer, "_process", lambda: process)
     assert labels(opened("train", user=person(nonce="a"))) == {"Sign in"}
     folder = tmp_path / viewer.ENDED
     assert folder.stat().st_mode & 0o77 == 0 and len(list(folder.iterdir())) == 1

@@ -12,7 +12,8 @@ import pytest
 import streamlit as st
 
 from core.runs.integrity.replacements import note_replacement
-from pages.parts.session import classroom, resources
+from pages.parts.access import viewer
+from pages.parts.session import classroom, cleanup, owner, resources
 
 
 def test_a_browser_that_empties_streamlits_caches_removes_no_object_of_the_process(
@@ -41,6 +42,16 @@ def test_a_browser_that_empties_streamlits_caches_removes_no_object_of_the_proce
     resources.forget_process()
     assert kept() is not before and classroom.classroom() is not rooms
     assert code in classroom.classroom(), "rooms are in the data folder, so a server that was restarted has them"
+
+
+def test_a_new_process_remembers_no_session_no_upload_and_no_sign_in(tmp_path: Path) -> None:
+    owner.sessions()["session-1"] = lambda: True
+    cleanup._clear_again().rounds = 2
+    cleanup._uploads_seen()[tmp_path] = {"0" * 16}
+    viewer._process().required = True
+    resources.forget_process()
+    assert not owner.sessions() and not cleanup._clear_again().rounds and not cleanup._uploads_seen()
+    assert not viewer._process().required
 
 
 @pytest.mark.parametrize("cache", [resources.cached_data, resources.cached_object])

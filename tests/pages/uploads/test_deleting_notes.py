@@ -174,11 +174,11 @@ def set_back(tmp_path: Path, seconds: float) -> None:
 def test_an_hour_after_its_browser_is_gone_an_upload_goes(cohort, tmp_path, monkeypatch):  # noqa: F811
     used(cohort())
     (upload,) = uploads(tmp_path)
-    monkeypatch.setitem(owner.sessions, upload.owner, lambda: True)  # no server runs here that knows
+    monkeypatch.setitem(owner.sessions(), upload.owner, lambda: True)  # no server runs here that knows
     set_back(tmp_path, 5 * 3600)
     cleanup.clear_out(Workspace(tmp_path), thorough=False)
     assert uploads(tmp_path) == [upload], "its browser is there"
-    monkeypatch.setitem(owner.sessions, upload.owner, lambda: False)
+    monkeypatch.setitem(owner.sessions(), upload.owner, lambda: False)
     cleanup.clear_out(Workspace(tmp_path), thorough=False)
     assert uploads(tmp_path) == [upload], "it was there a moment ago"
     set_back(tmp_path, 3500)
@@ -188,7 +188,7 @@ def test_an_hour_after_its_browser_is_gone_an_upload_goes(cohort, tmp_path, monk
     cleanup.clear_out(Workspace(tmp_path), thorough=False)
     assert not uploads(tmp_path) and not list(tmp_path.rglob("*.parquet"))
     cleanup.clear_out(Workspace(tmp_path), thorough=False)
-    assert upload.owner not in owner.sessions, "nobody is remembered for nothing"
+    assert upload.owner not in owner.sessions(), "nobody is remembered for nothing"
 
 
 @checked_here
@@ -215,7 +215,7 @@ class _Looks(threading.Event):
 
     def __init__(self, acts: list[Callable[[], None]]) -> None:
         super().__init__()
-        self.acts, self.looks, self._me, self._others = acts, 0, threading.get_ident(), cleanup._clear_again.wake
+        self.acts, self.looks, self._me, self._others = acts, 0, threading.get_ident(), cleanup._clear_again().wake
 
     def set(self) -> None:
         if threading.get_ident() == self._me:
@@ -252,7 +252,8 @@ def test_what_another_process_deletes_leaves_the_memory_before_the_next_check(co
 
     looks = _Looks([lambda: None, lambda: os.utime(record), lambda: None, delete])
     monkeypatch.setattr(cleanup, "LOOK_SECONDS", 36_000.0)
-    monkeypatch.setattr(cleanup, "_clear_again", cleanup._ClearAgain(wake=looks))
+    again = cleanup._ClearAgain(wake=looks)
+    monkeypatch.setattr(cleanup, "_clear_again", lambda: again)
     assert cleanup._wait(workspace), "a thorough check comes next"
     assert looks.looks == 4 and emptied.count(threading.get_ident()) == 1
     assert not [key for key in store._corpora if key[0] == workspace.root]
