@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,18 +25,28 @@ BUSY = "The server is busy and did not answer in time. Close this window and try
 
 @dataclass(frozen=True)
 class Judged:
-    """A model, and every token of the text as it sees it; without tokens, a sentence that says why."""
+    """A model, and every token of the text as it sees it; without tokens, a sentence that says why.
+
+    `name` is the model in a few words, which no other model of the text has.
+    """
 
     run: Run
+    name: str
     views: Sequence[TokenView] = ()
     error: str | None = None
 
-    @property
-    def name(self) -> str:
-        """The model in a few words."""
-        if self.run.spec.without is not None:
-            return f"never read {', '.join(self.run.spec.without)}"
-        return "public model" if self.run.spec.is_base else run_picker.privacy_label(self.run)
+
+def names(runs: Sequence[Run]) -> list[str]:
+    """Each model in a few words: the public one, one without a patient, or what distinguishes it from the others."""
+    trained = [run for run in runs if not run.spec.is_base and run.spec.without is None]
+    named = dict(zip([run.id for run in trained], run_picker.short_names(trained), strict=True))
+    for run in runs:
+        if run.spec.without is not None:
+            named[run.id] = f"never read {', '.join(run.spec.without)}"
+        elif run.spec.is_base:
+            named[run.id] = "public model"
+    times = Counter(named.values())
+    return [named[run.id] if times[named[run.id]] == 1 else f"{named[run.id]} ({run.id[-4:]})" for run in runs]
 
 
 def with_public(runs: Sequence[Run]) -> list[Run]:
@@ -70,12 +81,12 @@ def _inspected(run: Run, text: str, server: Server) -> Stream:
 def finish(runs: Sequence[Run], streams: Sequence[Stream]) -> list[Judged]:
     """Wait for the answers to `start`."""
     found = []
-    for run, stream in zip(runs, streams, strict=True):
+    for run, name, stream in zip(runs, names(runs), streams, strict=True):
         stream.wait(WAIT_SECONDS)
         if not stream.done:
             stream.cancel()
         error = stream.error or (BUSY if stream.views is None else None)
-        found.append(Judged(run, stream.views or (), error))
+        found.append(Judged(run, name, stream.views or (), error))
     return found
 
 

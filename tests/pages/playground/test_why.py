@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ from core.corpus.passages import Passage
 from core.models.build import load
 from core.models.token_view import TokenView, log_chance, token_views
 from core.runs.store import Workspace
+from core.spec import DefenceSpec
 from pages.parts.common import phi_text
 from pages.parts.playground import inspection, side_by_side, token_strip, why
 from pages.parts.playground.side_by_side import Answer, text_key
@@ -131,6 +133,34 @@ def test_models_on_one_text_are_the_public_one_and_those_of_the_same_kind(monkey
     )
     assert inspection.with_public([plain, private, plain]) == [plain, base, private]
     assert inspection.with_public([base, plain]) == [base, plain]
+
+
+def test_no_two_models_on_one_text_have_the_same_name(workspace):
+    plain = next(run for run in workspace.runs() if not run.spec.is_base and not run.spec.privacy.private)
+    base = next(run for run in workspace.runs() if run.spec.is_base)
+
+    def like(run, **changes):
+        spec = run.spec.model_copy(update=changes)
+        return replace(run, spec=spec, folder=run.folder.with_name(spec.run_id))
+
+    seeded = like(plain, training=plain.spec.training.model_copy(update={"seed": 1}))
+    cleaned = like(plain, defence=DefenceSpec(deduplicate=True))
+    without = like(plain, without=("P0001",))
+    assert inspection.names([plain, base, cleaned, without]) == [
+        "no privacy",
+        "public model",
+        "no privacy, deduplicated",
+        "never read P0001",
+    ]
+    twice = [plain, base, seeded, without, like(seeded, without=("P0001",))]
+    assert inspection.names(twice) == [
+        f"no privacy ({plain.id[-4:]})",
+        "public model",
+        f"no privacy ({seeded.id[-4:]})",
+        *(f"never read P0001 ({run.id[-4:]})" for run in twice[3:]),
+    ]
+    streams = [SimpleNamespace(wait=lambda seconds: None, done=True, error=None, views=[]) for _ in twice]
+    assert [one.name for one in inspection.finish(twice, streams)] == inspection.names(twice)
 
 
 def test_the_strip_has_every_character_once_and_compares_only_the_same_tokens():
