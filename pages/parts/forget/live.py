@@ -95,11 +95,10 @@ def start(run: Run, patient: str) -> None:
     if not viewer.may("forget"):
         st.session_state[_REFUSED] = viewer.needs("forget")
         return
-    user, limits, works = instructor.user(), monitor.engine().limits, _works()
+    user, free, works = instructor.user(), instructor.manages(), _works()
     with _GUARD:
         for key in [key for key, one in works.items() if not one.active]:
             del works[key]  # an error of an earlier try
-        free = limits.instructs(user) and limits.in_class
         if (run.id, patient) in works:
             return
         if monitor.engine().queue_closed and not free:

@@ -354,7 +354,7 @@ def _job_row(job: Job) -> None:
         if engine().owns(job.id, instructor.user()):
             st.badge("yours", icon=":material/person:", color="violet")
         _watch_button(job.id)
-        if job.state == "queued" and instructor.instructs(engine()):
+        if job.state == "queued" and instructor.manages():
             _first_button(job)
         if job.active:
             _cancel_button(job, "queue")

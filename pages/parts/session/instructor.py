@@ -31,13 +31,11 @@ def _name() -> str:
     return seat.user() if Limits.of().in_class and not viewer.standing().required else name
 
 
-def instructs(engine: Engine) -> bool:
-    """Whether the instructor's key was entered in this session of a class, or the viewer's role is an instructor's."""
-    return engine.limits.in_class and engine.limits.instructs(user())
-
-
 def manages() -> bool:
-    """Whether the session is the instructor's in a class. Outside a class there is none."""
+    """Whether the session is a class's instructor's: the key was entered here, or the viewer's role is that.
+
+    Outside a class there is none.
+    """
     limits = Limits.of()
     return limits.in_class and limits.instructs(user())
 
@@ -49,11 +47,11 @@ def leads() -> bool:
 
 def panel(engine: Engine) -> None:
     """In a class: a form for the key, or the instructor's controls of the queue. Where people have roles, no key."""
-    if not engine.limits.in_class:
+    if not Limits.of().in_class:
         return
-    if not instructs(engine):
+    if not manages():
         if viewer.instructs() is None:
-            _key_form(engine)
+            _key_form()
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.badge("You are the instructor", icon=":material/school:", color="violet")
@@ -83,20 +81,20 @@ def _close(engine: Engine, closed: bool) -> None:
 
 def limits_in_words(engine: Engine) -> str:
     """The session's limits as a sentence; empty outside a class and for the instructor."""
-    limits = in_words(engine.limits, engine.limits.instructs(user())) if engine.limits.in_class else ()
+    limits = in_words(engine.limits, manages()) if engine.limits.in_class else ()
     return f" You may request {', '.join(limits)} (estimated)." if limits else ""
 
 
-def _key_form(engine: Engine) -> None:
+def _key_form() -> None:
     with st.popover("Instructor", icon=":material/key:"):
         st.text_input("Instructor's key", type="password", key=_TYPED, autocomplete="off")
-        st.button("Manage the queue", key="instructor-enter", on_click=_enter, args=(engine,))
+        st.button("Manage the queue", key="instructor-enter", on_click=_enter)
         if st.session_state.get(_WRONG):
-            st.error(_refusal(engine), icon=":material/error:")
+            st.error(_refusal(), icon=":material/error:")
 
 
-def _refusal(engine: Engine) -> str:
-    key = engine.limits.key
+def _refusal() -> str:
+    key = Limits.of().key
     if key != NOBODY and len(key) < SHORTEST_KEY:
         return (
             f"This server's key has fewer than {SHORTEST_KEY} characters, so it could be guessed, and it is not "
@@ -105,9 +103,9 @@ def _refusal(engine: Engine) -> str:
     return "Wrong key. The key is shown in the terminal that runs `make class`."
 
 
-def _enter(engine: Engine) -> None:
+def _enter() -> None:
     typed = st.session_state.pop(_TYPED, "").strip()
-    right = len(typed) >= SHORTEST_KEY and engine.limits.instructs(User(owner.owner(), typed))
+    right = len(typed) >= SHORTEST_KEY and Limits.of().instructs(User(owner.owner(), typed))
     st.session_state[_WRONG] = not right
     if right:
         st.session_state[_KEY] = typed

@@ -162,8 +162,10 @@ def test_the_key_makes_an_instructor_of_this_session_alone(engine: Engine) -> No
 
 
 @pytest.mark.parametrize(("key", "opens"), [("1234", False), ("eleven-char", False), ("twelve-chars", True)])
-def test_a_key_that_is_soon_guessed_opens_nothing(engine: Engine, key: str, opens: bool) -> None:
-    engine.limits = type(engine.limits)(key=key)
+def test_a_key_that_is_soon_guessed_opens_nothing(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, key: str, opens: bool
+) -> None:
+    monkeypatch.setenv("PHILAB_INSTRUCTOR_KEY", key)
     app = visit("train", **TINY)
     app.text_input(key="instructor_typed").set_value(key).run()
     app.button(key="instructor-enter").click().run()
