@@ -238,13 +238,11 @@ def test_a_sigma_that_was_searched_in_other_steps_is_no_mistake():
 
 def test_false_alarms_are_rare():
     """The three checks of the sampling, which depend on the seed, over 200 seeds."""
-    lm = language_model("gpt2")
+    lm, patients = language_model("gpt2"), COHORT["patient_id"].to_numpy(dtype=object)
+    samples = encode_samples(lm, COHORT["text"].array, 32)
     alarms = 0
     for seed in range(200):
-        training = spec(seed=seed, epochs=20)
-        patients = COHORT["patient_id"].to_numpy(dtype=object)
-        samples = encode_samples(lm, COHORT["text"].array, 32)
-        bench = step_checks._Bench(lm, samples, patients, training, PRIVACY)
+        bench = step_checks._Bench(lm, samples, patients, spec(seed=seed, epochs=20), PRIVACY)
         alarms += any(not check.passed for check in bench.coins())
     assert alarms == 0
 
@@ -252,11 +250,11 @@ def test_false_alarms_are_rare():
 @pytest.mark.parametrize(("batch", "notes", "epochs"), [(24, 24, 3), (12, 24, 1), (23, 24, 2)])
 def test_short_and_full_trainings_pass(batch, notes, epochs):
     """With q = 1 every note is in every step, and one or two steps are too few to judge sizes by."""
+    lm, patients = language_model("gpt2"), COHORT["patient_id"].to_numpy(dtype=object)
+    samples = encode_samples(lm, COHORT["text"].array, 32)
     for seed in range(40):
         training = spec(seed=seed, epochs=epochs, batch_size=batch)
-        samples = encode_samples(language_model("gpt2"), COHORT["text"].array, 32)
-        patients = COHORT["patient_id"].to_numpy(dtype=object)
-        bench = step_checks._Bench(language_model("gpt2"), samples, patients, training, PRIVACY)
+        bench = step_checks._Bench(lm, samples, patients, training, PRIVACY)
         assert all(check.passed for check in bench.coins())
 
 
