@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
 import streamlit as st
 
 from pages.parts.common import chart_style, layout, scroll, shell
 from pages.parts.findings import card, charts, data, veil
 from pages.parts.pickers import linked_choice
+
+if TYPE_CHECKING:
+    from core.findings.judging import Finding
 
 shell.page(
     "findings",
@@ -14,16 +21,10 @@ shell.page(
     guesses=True,
 )
 
-veil.controls()
-found = data.findings()
-by_id = {one.claim.id: one for one in found}
-hidden = card.hidden(found)
-
-
 CHOICE, TILES = "findings-claim", "findings-tiles"
 
 
-def open_clicked() -> None:
+def open_clicked(by_id: Mapping[str, Finding]) -> None:
     """Choose the claim whose tile was clicked."""
     clicked = [point["customdata"][0] for point in st.session_state[TILES].selection.points if point.get("customdata")]
     if clicked and clicked[0] in by_id:
@@ -32,10 +33,10 @@ def open_clicked() -> None:
         scroll.ask()
 
 
-def choose() -> str:
+def choose(by_id: Mapping[str, Finding]) -> str:
     """The claim of the list, of the link, or of the tile that was clicked."""
     key = CHOICE
-    first = next((one.claim.id for one in found if one.evidence is not None), next(iter(by_id)))
+    first = next((name for name, one in by_id.items() if one.evidence is not None), next(iter(by_id)))
     st.session_state.setdefault(key, first)
     if linked_choice.adopt("claim", key, by_id):
         scroll.ask()  # the claim of a link is below the tiles
@@ -50,17 +51,21 @@ def choose() -> str:
     return chosen
 
 
+veil.controls()
+found = data.findings()
+by_id = {one.claim.id: one for one in found}
+hidden = card.hidden(found)
 st.markdown(data.headline(found, hidden))
 above = st.container()
 place = st.container()
-claim = choose()
+claim = choose(by_id)
 with above:
     linked_choice.say_missing("claim", by_id, claim, what="claim", why="no claim has this id")
     chart_style.show(
         charts.tiles(found, hidden, claim),
         key=TILES,
         alt="A tile for each claim, sorted by paper; the colour and the sign say whether the claim holds",
-        on_select=open_clicked,
+        on_select=partial(open_clicked, by_id),
     )
 with layout.fresh("claim", (claim, claim in hidden)):
     card.show(by_id[claim])

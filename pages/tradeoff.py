@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -70,8 +72,11 @@ def choose(label: str, key: str, known: dict[str, Drawn]) -> tuple[str, Drawn]:
     return name, known[name]
 
 
-def draw(sweep: Sweep) -> None:
-    """Slider and chart, the same prompt at every ε, promise and measurement, comparisons, and numbers of one sweep."""
+def draw(sweep: Sweep, every: Sequence[Sweep]) -> None:
+    """Slider and chart, the same prompt at every ε, promise and measurement, comparisons, and numbers of one sweep.
+
+    `every`: all sweeps, for the comparison with other sizes of the hospital.
+    """
     root, run_ids = str(owner.workspace().root), curve_runs(sweep)
     with st.skeleton(height=700):
         curves = curve_points(run_ids)
@@ -113,7 +118,7 @@ def draw(sweep: Sweep) -> None:
     odds_view.fold(sweep, epsilon)
     three_models.show(epsilon, models)
     where_leaks_begin.show(sweep)
-    hospital_size.show(sweep, found, epsilon)
+    hospital_size.show(sweep, every, epsilon)
     train_another.show(sweep)
     data_table(
         sentences.wide(curves[curves["metric"].isin(shown)]),
@@ -131,15 +136,19 @@ def recommend(sweep: Sweep) -> None:
     recommendation_view.show(sweep)
 
 
-VIEWS = {"Measured": draw, "Real or written?": real_or_written.show, "Which ε?": recommend, "What if?": what_if.show}
-
 runs = owner.workspace().runs()
 found = sweeps_of(runs)
+views: dict[str, Callable[[Sweep], None]] = {
+    "Measured": partial(draw, every=found),
+    "Real or written?": real_or_written.show,
+    "Which ε?": recommend,
+    "What if?": what_if.show,
+}
 if found:
     chosen_sweep, place = sweep_choice.choose(found)
-    view = place.segmented_control("Look at", list(VIEWS), default="Measured", required=True, key="view", **KEEP)
+    view = place.segmented_control("Look at", list(views), default="Measured", required=True, key="view", **KEEP)
     with layout.fresh("answer", (view, chosen_sweep)):
-        VIEWS[view](chosen_sweep)
+        views[view](chosen_sweep)
 else:
     st.info(
         "There is no trained run to show yet. Train one without privacy and one at some ε; both appear here.",
