@@ -132,7 +132,11 @@ def _questions(*, after: bool, shown: bool) -> None:
         quiz.picture(now, projected=True)
         return
     if now is None:
-        quiz.ask(after=after)
+        if after and quiz.revealed():
+            with st.container(key="screen-own"):
+                quiz.own()
+        else:
+            quiz.ask(after=after)
         return
     for number, question in enumerate(QUESTIONS, start=1):
         st.markdown(f"**{number}. {question.text}**")

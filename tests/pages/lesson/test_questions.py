@@ -50,6 +50,14 @@ def test_alone_one_sees_ones_own_answers_with_the_explanation_at_the_end(served)
     assert again.session_state["quiz_after"] == {0: 1}
 
 
+def test_alone_the_full_screen_ends_with_the_explanation_too(served):
+    app = answer(visit("lesson", step="6", screen="full", before="aaa"), "after", RIGHT)
+    assert "screen-leave" in {button.key for button in app.button}
+    for question in QUESTIONS:
+        assert f"You chose before: {question.options[0]}; after: {question.options[question.right]} ✓." in said(app)
+        assert question.why in said(app)
+
+
 def test_alone_back_takes_back_the_last_answer_and_in_a_class_the_first_answer_counts(served):
     app = answer(visit("lesson"), "before", (0, 1))
     press(app, "lesson-back")
