@@ -50,7 +50,7 @@ Cohort = Annotated[
 Delta = Annotated[float, typer.Option(help="δ of (ε, δ)-differential privacy.")]
 Unit = Annotated[str, typer.Option(help="What is protected: note or patient.")]
 Accountant = Annotated[str, typer.Option(help="prv, rdp or gdp.")]
-Norm = Annotated[float, typer.Option("--max-grad-norm", help="Clipping norm C.")]
+Norm = Annotated[float, typer.Option("--max-grad-norm", help="Clipping norm C, at least 1e-6.")]
 Epochs = Annotated[int | None, typer.Option(help="Number of epochs. Default: by the measured recipe.")]
 Batch = Annotated[
     int | None, typer.Option("--batch-size", help="Expected number of notes per step. Default: by the recipe.")

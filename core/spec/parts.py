@@ -9,9 +9,10 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -34,6 +35,7 @@ CLINICAL, ABSTRACTS = SHIPPED_BASES
 
 USUAL_COPIES = 8  # the most copies of a canary, unless a hospital has its own setting
 CANARY_PATIENT_NOTES = 4  # of a canary patient, on average
+LEAST_NORM = 1e-6  # C: float32 noise of σ·C is 0 below about 1e-23
 MEMBER_SHARE = 0.7  # of a cohort's patients; 70/30 by patient (Jagannatha 2021, A.1)
 
 # The content id of an imported cohort of public text. Anyone may see runs on it, and their figures may be shipped.
@@ -71,6 +73,18 @@ def _positive(value: float | None, rule: str) -> float | None:
     if value is not None and not (math.isfinite(value) and value > 0):
         raise ValueError(f"{rule}, not {value}")
     return value
+
+
+def _clipping_norm(value: float) -> float:
+    if value < LEAST_NORM:
+        raise ValueError(
+            f"the clipping norm C must be at least {LEAST_NORM:g}, not {value:g}: smaller gradients are lost beside "
+            "the 1e-08 that Adam divides by, and noise in proportion to them can be rounded to 0"
+        )
+    return value
+
+
+Norm = Annotated[float, AfterValidator(_clipping_norm)]
 
 
 class CorpusSpec(Spec):
@@ -230,7 +244,7 @@ class PrivacySpec(Spec):
     target_epsilon: float | None = Field(None, description="ε to reach exactly at the last step, never exceeded")
     noise_multiplier: float | None = Field(None, description="σ, the noise's standard deviation over the clipping norm")
     delta: float = Field(1e-5, gt=0, lt=1)
-    max_grad_norm: float = Field(1.0, gt=0)
+    max_grad_norm: Norm = Field(1.0, description="C: the clipping norm")
     unit: Unit = Field("note", description="what is protected: one note, or all notes of one patient")
     accountant: Accountant = "prv"
     noise_source: Literal["secret"] | None = Field(
@@ -287,8 +301,8 @@ class TrainingSpec(Spec):
     max_tokens: int = Field(192, ge=8, le=1_024, description="longer notes are split into samples of this many tokens")
     physical_batch: int = Field(64, ge=1, description="examples held in memory at once; changes memory, not results")
     seed: int = Field(0, ge=0)
-    clip_norm: float | None = Field(
-        None, gt=0, description="training without privacy that samples and clips as DP-SGD does, with this norm C"
+    clip_norm: Norm | None = Field(
+        None, description="training without privacy that samples and clips as DP-SGD does, with this norm C"
     )
     mask_share: float | None = Field(
         None, gt=0, lt=1, description="share of a masked model's tokens that are hidden in training; none: 15 %"

@@ -135,3 +135,13 @@ def test_delta_of_training_and_of_the_vocabulary_are_a_delta_together(delta, of_
             privacy=PrivacySpec(target_epsilon=8.0, delta=delta),
             vocabulary=VocabularySpec(epsilon=1.0, delta=of_words),
         )
+
+
+@pytest.mark.parametrize("norm", [0.0, -1.0, 1e-23, 9.9e-7])
+def test_a_clipping_norm_whose_noise_may_be_rounded_to_zero_is_refused(norm):
+    for given in ({"max_grad_norm": norm}, {"target_epsilon": 8.0, "max_grad_norm": norm}):
+        with pytest.raises(ValidationError, match="C must be at least 1e-06, not"):
+            PrivacySpec(**given)
+    with pytest.raises(ValidationError, match="C must be at least 1e-06, not"):
+        TrainingSpec(clip_norm=norm)
+    assert PrivacySpec(max_grad_norm=1e-6).max_grad_norm == TrainingSpec(clip_norm=1e-6).clip_norm == 1e-6

@@ -10,6 +10,8 @@ import torch
 from scipy import stats
 
 from core.common.randomness import SecretKey
+from core.spec.parts import LEAST_NORM
+from core.training.accounting.privacy_loss import LEAST_NOISE
 from core.training.gradients import noise
 from core.training.gradients.noise import PAIRS, add_gaussian
 
@@ -31,6 +33,13 @@ def test_it_is_normal_to_the_tails() -> None:
         expected = len(values) * 2 * stats.norm.sf(bound)
         assert abs((np.abs(values) > bound).sum() - expected) < 4 * np.sqrt(expected)
     assert np.isfinite(values).all() and np.abs(values).max() < 6.77
+
+
+def test_the_least_noise_with_a_numerical_epsilon_is_not_rounded_to_zero_at_the_least_clipping_norm() -> None:
+    """2·σ²·C² is computed in float32, whose smallest number is 1.4·10⁻⁴⁵: 10⁻²³ is lost, 10⁻¹¹ is not."""
+    least = LEAST_NOISE * LEAST_NORM
+    assert drawn(100_000, deviation=least).std() == pytest.approx(least, rel=0.01)
+    assert not drawn(1_000, deviation=1e-23).any(), "what the spec keeps out"
 
 
 def test_neighbours_and_pairs_are_independent() -> None:
