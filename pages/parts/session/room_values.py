@@ -1,7 +1,8 @@
-"""What a class room counts and holds, as values: predictions, leaks, guesses, and where the presenter is."""
+"""What a class room counts and holds: predictions, leaks, guesses, where the presenter is; and the stored room."""
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
@@ -81,3 +82,34 @@ class Counts:
     ends: float | None = None  # when the countdown ends, `time.time()`
     verdicts: Verdicts | None = None  # None: the presenter has neither hidden nor shown them
     learned: tuple[tuple[Chosen, Chosen], ...] = ()  # before and after, of everyone who answered one of the questions
+
+
+@dataclass
+class Seat:
+    """What one browser has answered in this round. Changed in place, unlike the values above."""
+
+    predictions: dict[int, str] = field(default_factory=dict)
+    before: list[int | None] = field(default_factory=lambda: [None] * QUESTIONS)
+    after: list[int | None] = field(default_factory=lambda: [None] * QUESTIONS)
+
+
+@dataclass
+class Room:
+    """A room as it is stored. Changed in place by `rooms`."""
+
+    salt: str = field(default_factory=lambda: secrets.token_hex(16))
+    host: str = ""  # digest of the host's key
+    round: int = 0
+    joined: int = 0
+    seats: dict[str, Seat] = field(default_factory=dict)  # by digest
+    predictions: dict[int, Counter[str]] = field(default_factory=dict)
+    tries: dict[str, Tries] = field(default_factory=dict)
+    audited: Audited | None = None
+    votes: dict[str, str] = field(default_factory=dict)  # run id → a digit for each guess (`rooms`)
+    dealt: Counter[str] = field(default_factory=Counter)  # hospital → notes that were handed out
+    lead: Lead | None = None
+    sent: Lead | None = None
+    moves: int = 0
+    revealed: set[int] = field(default_factory=set)
+    ends: float | None = None
+    verdicts: Verdicts | None = None  # rooms of earlier versions lack it

@@ -15,14 +15,13 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import TypeAdapter
 
 from pages.parts.session.room_store import Rooms, RoomStore
-from pages.parts.session.room_values import AFTER, QUESTIONS, Answers, Audited, Counts, Lead, Tries, Verdicts, Vote
+from pages.parts.session.room_values import AFTER, QUESTIONS, Answers, Audited, Counts, Lead, Room, Seat, Tries, Vote
 
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # without 0, O, 1 and I, which are easily misread
 CODE_LETTERS = 5
@@ -49,36 +48,7 @@ class RoomsFull(RuntimeError):
 # A text of digits is stored and read faster than a list of votes.
 _VOTES = {str(n): Vote(right=bool(n & 1), machine=bool(n & 2), helped=bool(n & 4)) for n in range(8)}
 _DIGITS = {vote: digit for digit, vote in _VOTES.items()}
-
-
-@dataclass
-class _Seat:
-    predictions: dict[int, str] = field(default_factory=dict)
-    before: list[int | None] = field(default_factory=lambda: [None] * QUESTIONS)
-    after: list[int | None] = field(default_factory=lambda: [None] * QUESTIONS)
-
-
-@dataclass
-class _Room:
-    salt: str = field(default_factory=lambda: secrets.token_hex(16))
-    host: str = ""  # digest of the host's key
-    round: int = 0
-    joined: int = 0
-    seats: dict[str, _Seat] = field(default_factory=dict)  # by digest
-    predictions: dict[int, Counter[str]] = field(default_factory=dict)
-    tries: dict[str, Tries] = field(default_factory=dict)
-    audited: Audited | None = None
-    votes: dict[str, str] = field(default_factory=dict)  # run id → a digit for each guess (`_VOTES`)
-    dealt: Counter[str] = field(default_factory=Counter)  # hospital → notes that were handed out
-    lead: Lead | None = None
-    sent: Lead | None = None
-    moves: int = 0
-    revealed: set[int] = field(default_factory=set)
-    ends: float | None = None
-    verdicts: Verdicts | None = None  # rooms of earlier versions lack it
-
-
-_ROOM = TypeAdapter(_Room)
+_ROOM = TypeAdapter(Room)
 
 
 class Classroom:
@@ -90,7 +60,7 @@ class Classroom:
 
     def __init__(self, root: Path) -> None:
         self._store = RoomStore(root)
-        self._known: dict[str, tuple[bytes, _Room, Counts]] = {}  # as last read; nobody changes these
+        self._known: dict[str, tuple[bytes, Room, Counts]] = {}  # as last read; nobody changes these
 
     def open(self, *, in_any_case: bool = False) -> tuple[str, str]:
         """Open an empty room. Returns its code, and the host's key, which allows resetting it.
@@ -98,7 +68,7 @@ class Classroom:
         Of too many rooms the ones that were unused for longest are removed. A room in use is removed only for those
         who may open one `in_any_case`; for others RoomsFull is raised.
         """
-        room, key = _Room(), _draw(12)
+        room, key = Room(), _draw(12)
         room.host = _digest(room, key).hex()
         with self._store.changing() as rooms:
             rooms.clear_out()
@@ -190,7 +160,7 @@ class Classroom:
 
     def release(self, code: str) -> None:
         """The presenter no longer leads: everyone goes their own way, and sees answers when they like."""
-        self._change(code, lambda room: setattr(room, "lead", None))
+        self._change(code, _released)
 
     def reveal(self, code: str, step: int) -> None:
         """The presenter shows the answer of a step."""
@@ -198,16 +168,16 @@ class Classroom:
 
     def veil(self, code: str, hidden: bool) -> None:
         """The presenter hides the verdicts on Findings, or shows them."""
-        self._change(code, lambda room: setattr(room, "verdicts", "hidden" if hidden else "shown"))
+        self._change(code, lambda room: _veiled(room, hidden))
 
     def count_down(self, code: str, seconds: float | None) -> None:
         """Start a countdown; None ends it."""
         ends = None if seconds is None else time.time() + seconds
-        self._change(code, lambda room: setattr(room, "ends", ends))
+        self._change(code, lambda room: _counted_down(room, ends))
 
     def choose(self, code: str, audited: Audited) -> None:
         """Let the class of auditors guess about this."""
-        self._change(code, lambda room: setattr(room, "audited", audited))
+        self._change(code, lambda room: _chosen(room, audited))
 
     def deal(self, code: str, hospital: str, number: int) -> tuple[bytes, range]:
         """Hand out the next notes of a hospital's deck: what their order follows from, and their places.
@@ -232,7 +202,7 @@ class Classroom:
         """The room's counts now. Shared by all who ask; read-only."""
         return self._look(code)[1]
 
-    def _look(self, code: str) -> tuple[_Room, Counts]:
+    def _look(self, code: str) -> tuple[Room, Counts]:
         """The room and its counts, both read-only. It counts as used."""
         raw = self._store.read(code) if _CODE.fullmatch(code) else None
         known = self._known.get(code)
@@ -244,12 +214,12 @@ class Classroom:
             self._known[code] = known
         return known[1], known[2]
 
-    def _change(self, code: str, change: Callable[[_Room], Result]) -> Result:
+    def _change(self, code: str, change: Callable[[Room], Result]) -> Result:
         with self._store.changing() as rooms:
             return _changed(rooms, code, change)
 
 
-def _changed(rooms: Rooms, code: str, change: Callable[[_Room], Result]) -> Result:
+def _changed(rooms: Rooms, code: str, change: Callable[[Room], Result]) -> Result:
     raw = rooms.read(code)
     room = _parsed(code, raw)
     result = change(room)
@@ -259,7 +229,7 @@ def _changed(rooms: Rooms, code: str, change: Callable[[_Room], Result]) -> Resu
     return result
 
 
-def _parsed(code: str, raw: bytes | None) -> _Room:
+def _parsed(code: str, raw: bytes | None) -> Room:
     """The room in these bytes, as an object of the caller's own."""
     if raw is None:
         raise RoomGone("this class has ended: its room no longer exists")
@@ -274,15 +244,15 @@ def _draw(letters: int) -> str:
     return "".join(secrets.choice(ALPHABET) for _ in range(letters))
 
 
-def _seat(room: _Room, seat: str) -> _Seat | None:
+def _seat(room: Room, seat: str) -> Seat | None:
     """The browser's answers; None for one beyond MOST_SEATS, which does not count."""
     digest = _digest(room, seat).hex()
     if digest not in room.seats and len(room.seats) >= MOST_SEATS:
         return None
-    return room.seats.setdefault(digest, _Seat())
+    return room.seats.setdefault(digest, Seat())
 
 
-def _answers(seat: _Seat | None) -> Answers:
+def _answers(seat: Seat | None) -> Answers:
     return Answers() if seat is None else Answers(dict(seat.predictions), tuple(seat.before), tuple(seat.after))
 
 
@@ -292,13 +262,13 @@ def _unused(rooms: Rooms, code: str, used: float) -> bool:
     return time.time() - used >= (IDLE_SECONDS if joined else EMPTY_SECONDS)
 
 
-def _joined(room: _Room, seat: str) -> int:
+def _joined(room: Room, seat: str) -> int:
     known = _digest(room, seat).hex() in room.seats
     room.joined += not known and _seat(room, seat) is not None
     return room.round
 
 
-def _count(room: _Room, seat: str, step: int, answer: str) -> bool:
+def _count(room: Room, seat: str, step: int, answer: str) -> bool:
     place = _seat(room, seat)
     if place is None:
         return False
@@ -313,7 +283,7 @@ def _count(room: _Room, seat: str, step: int, answer: str) -> bool:
     return True
 
 
-def _answered(room: _Room, seat: str, question: int, option: int, *, after: bool) -> bool:
+def _answered(room: Room, seat: str, question: int, option: int, *, after: bool) -> bool:
     own = _seat(room, seat)
     if own is None:
         return False
@@ -326,29 +296,45 @@ def _answered(room: _Room, seat: str, question: int, option: int, *, after: bool
     return True
 
 
-def _add(room: _Room, run_id: str, tries: Tries) -> None:
+def _add(room: Room, run_id: str, tries: Tries) -> None:
     if run_id in room.tries or len(room.tries) < MOST_KEYS:
         room.tries[run_id] = room.tries.get(run_id, Tries()) + tries
 
 
-def _digest(room: _Room, thing: object) -> bytes:
+def _digest(room: Room, thing: object) -> bytes:
     return hashlib.blake2b(repr(thing).encode(), key=bytes.fromhex(room.salt), digest_size=16).digest()
 
 
-def _moved(room: _Room, page: str, query: tuple[tuple[str, str], ...]) -> None:
+def _moved(room: Room, page: str, query: tuple[tuple[str, str], ...]) -> None:
     if room.lead is None or (room.lead.page, room.lead.query) != (page, query):
         room.moves += 1
         room.lead = Lead(room.moves, page, query)
 
 
-def _sent(room: _Room, page: str, query: tuple[tuple[str, str], ...]) -> None:
+def _sent(room: Room, page: str, query: tuple[tuple[str, str], ...]) -> None:
     room.moves += 1
     room.sent = Lead(room.moves, page, query, exact=True)
     if room.lead is not None:
         room.lead = room.sent
 
 
-def _dealt(room: _Room, hospital: str, number: int) -> tuple[bytes, range]:
+def _released(room: Room) -> None:
+    room.lead = None
+
+
+def _veiled(room: Room, hidden: bool) -> None:
+    room.verdicts = "hidden" if hidden else "shown"
+
+
+def _counted_down(room: Room, ends: float | None) -> None:
+    room.ends = ends
+
+
+def _chosen(room: Room, audited: Audited) -> None:
+    room.audited = audited
+
+
+def _dealt(room: Room, hospital: str, number: int) -> tuple[bytes, range]:
     if hospital not in room.dealt and len(room.dealt) >= MOST_KEYS:
         return bytes.fromhex(room.salt), range(0)
     first = room.dealt[hospital]
@@ -356,14 +342,14 @@ def _dealt(room: _Room, hospital: str, number: int) -> tuple[bytes, range]:
     return bytes.fromhex(room.salt), range(first, first + number)
 
 
-def _voted(room: _Room, run_id: str, vote: Vote, number: int | None) -> None:
+def _voted(room: Room, run_id: str, vote: Vote, number: int | None) -> None:
     if number == room.round and (run_id in room.votes or len(room.votes) < MOST_KEYS):
         votes = room.votes.setdefault(run_id, "")
         if len(votes) < MOST_VOTES:
             room.votes[run_id] = votes + _DIGITS[vote]
 
 
-def _emptied(room: _Room) -> int:
+def _emptied(room: Room) -> int:
     room.round += 1
     room.votes.clear()
     room.revealed.clear()
@@ -373,11 +359,11 @@ def _emptied(room: _Room) -> int:
     room.tries.clear()
     room.sent = None
     for digest in room.seats:
-        room.seats[digest] = _Seat()
+        room.seats[digest] = Seat()
     return room.round
 
 
-def _copied(room: _Room) -> Counts:
+def _copied(room: Room) -> Counts:
     predictions = {step: Counter(answers) for step, answers in room.predictions.items()}
     votes = {run_id: tuple(map(_VOTES.__getitem__, cast)) for run_id, cast in room.votes.items()}
     return Counts(
