@@ -10,9 +10,10 @@ import html
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from core.phi.fields import FIELD
+from core.phi.spans import Extent
 from core.tasks.tagging import TYPES
 
 KINDS: dict[str, tuple[str, str]] = {
@@ -35,6 +36,17 @@ _OTHER = ("phi-invented", "other", "found by the detector: a place, a date, an a
 _CURSOR = '<span class="phi-growing">▍</span>'
 _NOTHING = "<i>The model wrote nothing more.</i>"  # an empty place would look as if the app had failed
 _MARKUP = frozenset("\\`*_{}[]()<>#+-.!|~:$&")
+
+
+class Marked(Extent, Protocol):
+    """What is drawn of a mark: of a `core.phi.spans.Span`, or of a stored one (`playground.stored_attempts.Mark`)."""
+
+    @property
+    def field(self) -> str: ...  # noqa: D102
+    @property
+    def kind(self) -> str: ...  # noqa: D102
+    @property
+    def patient_ids(self) -> tuple[str, ...]: ...  # noqa: D102
 
 
 def visible(text: str) -> str:
@@ -66,9 +78,9 @@ def text_html(text: str) -> str:
 
 
 def leaks_html(
-    text: str, spans: Iterable[Any], *, prompt: str = "", growing: bool = False, key: str | None = None
+    text: str, spans: Iterable[Marked], *, prompt: str = "", growing: bool = False, key: str | None = None
 ) -> str:
-    """A generated text with its spans (`core.phi.leaks.Span`) marked and tagged with kind, field and patients.
+    """A generated text with its spans marked and tagged with kind, field and patients.
 
     The prompt stands before it, drawn differently: typed text never counts as a leak. `growing` puts a cursor at the
     end. With a `key` of the text, each mark can be clicked (`mark_clicks`).
@@ -78,7 +90,7 @@ def leaks_html(
 
 def cards_html(
     texts: Sequence[str],
-    spans: Sequence[Iterable[Any]],
+    spans: Sequence[Iterable[Marked]],
     *,
     prompt: str,
     growing: bool = False,
@@ -98,7 +110,7 @@ def cards_html(
     return f'<div class="phi-cards-prompt">{_typed(prompt)} …</div><div class="phi-cards">{"".join(cards)}</div>'
 
 
-def strip_html(cards: Sequence[tuple[str, str, Sequence[Any]]], *, prompt: str, label: str) -> str:
+def strip_html(cards: Sequence[tuple[str, str, Sequence[Marked]]], *, prompt: str, label: str) -> str:
     """Cards in a row, the first at the left: (heading, text, its spans); one with a leak is lit, as in `cards_html`.
 
     The row scrolls and opens at its right end, where the newest card is. `label` names it for screen readers.
@@ -113,7 +125,7 @@ def strip_html(cards: Sequence[tuple[str, str, Sequence[Any]]], *, prompt: str, 
     return f'<div class="phi-strip" tabindex="0" role="group" aria-label="{html.escape(label)}">{row}</div>'
 
 
-def _generated(text: str, spans: Iterable[Any], key: str | None, *, short: bool = False) -> str:
+def _generated(text: str, spans: Iterable[Marked], key: str | None, *, short: bool = False) -> str:
     marks = [(span.start, span.end, KINDS[span.kind][0], _tag(span, short)) for span in spans]
     return _marked(text, marks, key)
 
@@ -125,7 +137,7 @@ def _end(text: str, prompt: str, growing: bool) -> str:
     return "" if text.strip() else f"{' ' * bool(prompt)}{_NOTHING}"
 
 
-def _tag(span: Any, short: bool) -> str:
+def _tag(span: Marked, short: bool) -> str:
     if short and "leak" not in span.kind:
         return span.kind
     return f"{span.kind}: {_field(span.field)}{_of(span)}"
@@ -211,7 +223,7 @@ def _field(name: str) -> str:
     return FIELD[name].label if name in FIELD else name
 
 
-def _of(span: Any) -> str:
+def _of(span: Marked) -> str:
     if not span.patient_ids or span.kind in ("coincidence", "invented"):
         return ""
     named = ", ".join(span.patient_ids[:MOST_NAMED])
