@@ -224,7 +224,7 @@ def measure(
             course, task = tasks[number]
             if number not in known:
                 known[number] = uninterrupted(task, Path(folder) / f"known-{number}")
-            rng = random.Random(f"{seed} {at}")  # noqa: S311 — moments, not secrets
+            rng = random.Random(f"{seed} {at}")
             shares = sorted(rng.random() for _ in range(IN_A_ROW[course]))
             moments = [(rng.choice(("change", "time")), share) for share in shares]
             disturbed(task, known[number], Path(folder) / f"store-{at}", moments, found[_name(course, task)], tell)

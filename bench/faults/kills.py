@@ -181,7 +181,7 @@ def killed(stage: Stage, known: Reference, root: Path, moments: list[tuple[str, 
 def measure(kills: int, seed: int, stages: tuple[Stage, ...] = STAGES) -> dict[str, Found]:
     """Kill until there were so many kills, each stage in turn."""
     _import_program()
-    rng = random.Random(seed)  # noqa: S311 — moments, not secrets
+    rng = random.Random(seed)
     found = {stage.name: Found() for stage in stages}
     with tempfile.TemporaryDirectory() as folder:
         known = {stage.name: reference(stage, Path(folder) / str(at)) for at, stage in enumerate(stages)}

@@ -23,7 +23,7 @@ class _InTurn(Executor):
         future: Future[Any] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
-        except Exception as error:  # noqa: BLE001 — the future raises it when its result is asked for
+        except Exception as error:  # the future raises it when its result is asked for
             future.set_exception(error)
         return future
 

@@ -13,7 +13,7 @@ from core.runs.uploads.records import hours_kept
 
 
 def raised(call: Callable[[], object]) -> BaseException:
-    with pytest.raises(Exception) as caught:  # noqa: PT011 — each has another type
+    with pytest.raises(Exception) as caught:  # each has another type
         call()
     return caught.value
 

@@ -231,7 +231,7 @@ def test_a_check_that_was_ended_stays_ended_at_whichever_moment(
 
     def slow(check: Check) -> subprocess.Popen:
         time.sleep(0.04)
-        started.append(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE))  # noqa: S603
+        started.append(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE))
         time.sleep(0.04)
         return started[-1]
 

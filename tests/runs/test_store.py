@@ -119,7 +119,7 @@ def test_a_run_that_the_system_does_not_read_is_a_sentence_and_is_not_made_again
             use()
     with pytest.raises(RunBroken):
         copied.run(spec.run_id)
-    with pytest.raises(OSError):  # noqa: PT011 — as before it had a name
+    with pytest.raises(OSError):  # as before it had a name
         copied.run(spec.run_id)
     assert main(["prompt", spec.run_id, "Patient:", "--data", str(copied.root)]) == 1, (
         "the run may be sound, and the id is right"

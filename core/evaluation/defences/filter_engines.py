@@ -45,7 +45,7 @@ class Timed(Detector):
 
 def made_up(name: str) -> str:
     """A name of as many words that are on no list of names; the same name gives the same one."""
-    rng = random.Random(name)  # noqa: S311 — draws letters, no secret
+    rng = random.Random(name)
     return " ".join(_made_up(rng) for _ in name.split())
 
 

@@ -73,7 +73,7 @@ def sampled(notes: pd.DataFrame, seed: str, most: int = NOTES) -> list[LabelledN
     Health details of a table of identifiers are left out: they are no finds of the detector.
     """
     own = notes[notes["split"] != "canary"]
-    rows = sorted(random.Random(f"{seed}/labels").sample(range(len(own)), min(most, len(own))))  # noqa: S311
+    rows = sorted(random.Random(f"{seed}/labels").sample(range(len(own)), min(most, len(own))))
     return [
         LabelledNote(
             text, tuple(sorted((one["start"], one["end"], one["field"]) for one in spans if _identifies(one["field"])))

@@ -173,11 +173,7 @@ class PatientTables(DiseaseProfiles):
     # Units -------------------------------------------------------------------------------------------------------
 
     def judged(
-        self,
-        scored: Scored,
-        level: Level,
-        filters: Filters = Filters(),  # noqa: B008
-        hits: Path | None = None,
+        self, scored: Scored, level: Level, filters: Filters = Filters(), hits: Path | None = None
     ) -> pd.DataFrame:
         """One row per unit that an attack scores and that has a profile: numbers only, no text.
 
@@ -207,7 +203,7 @@ class PatientTables(DiseaseProfiles):
         scored: Scored,
         level: Level,
         within: tuple[float, float] | None,
-        filters: Filters = Filters(),  # noqa: B008
+        filters: Filters = Filters(),
         *,
         attacks: Sequence[Scored] = (),
         hits: Path | None = None,

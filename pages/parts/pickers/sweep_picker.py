@@ -67,7 +67,7 @@ def pick(
     key: str,
     widget: str,
     place: DeltaGenerator,
-    help: str | None = None,  # noqa: A002 - as Streamlit names it
+    help: str | None = None,  # as Streamlit names it
 ) -> Sweep:
     """A select box over `found` (not empty). The choice is kept in the session and in the link (`?key=<sweep id>`).
 
