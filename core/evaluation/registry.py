@@ -1,7 +1,7 @@
 """Registry of all figures: a record by its key, which figures are shown where, and the documentation's table.
 
-It holds the records of the package `core.evaluation.figures` and those registered later, and selects the figures for a
-chart, a report, a model card or a limit. It imports neither scipy nor torch, so that pages open quickly.
+It holds the records of the package `core.evaluation.figures`, and selects the figures for a chart, a report, a model
+card or a limit. It imports neither scipy nor torch, so that pages open quickly.
 """
 
 from __future__ import annotations
@@ -21,34 +21,24 @@ ANYTHING = (-math.inf, math.inf)
 NUMBERS: dict[str, NumberFormat] = {"share": SHARE, "auc": AUC}  # for numbers of other tables with the same format
 BEGIN, END = "<!-- figures: written from core/evaluation/figures/ -->", "<!-- end of figures -->"
 
-_figures: dict[str, Figure] = {}
 
-
-def register(figure: Figure) -> Figure:
-    """Add a figure.
+def by_key(records: Iterable[Figure]) -> dict[str, Figure]:
+    """The records by their keys.
 
     Raises:
-        ValueError: the key is taken, or could be a member of a family.
+        ValueError: two have the same key, or a key could be a member of a family.
     """
-    if figure.key in _figures:
-        raise ValueError(f"the figure “{figure.key}” is already registered")
-    if ":" in figure.key:
-        raise ValueError(f"“{figure.key}”: a key has no colon, which separates a family from its member")
-    _figures[figure.key] = figure
-    return figure
+    found: dict[str, Figure] = {}
+    for one in records:
+        if one.key in found:
+            raise ValueError(f"two figures have the key “{one.key}”")
+        if ":" in one.key:
+            raise ValueError(f"“{one.key}”: a key has no colon, which separates a family from its member")
+        found[one.key] = one
+    return found
 
 
-def unregister(key: str) -> None:
-    """Remove a figure.
-
-    Raises:
-        KeyError: there is no such figure.
-    """
-    del _figures[key]
-
-
-for _one in (*AUDIT_FIGURES, *UTILITY_FIGURES, *LIMITED_FIGURES):
-    register(_one)
+_figures = by_key((*AUDIT_FIGURES, *UTILITY_FIGURES, *LIMITED_FIGURES))
 
 
 def figures() -> tuple[Figure, ...]:
@@ -76,7 +66,7 @@ def figure(key: str) -> Figure:
 
 
 def version(imported: bool = False) -> int:
-    """Version of a metrics table computed now: the highest `since` of the registered figures.
+    """Version of a metrics table computed now: the highest `since` of the figures.
 
     Runs on imported notes have their own, so that a change of their figures alone leaves other runs current.
     """
@@ -89,7 +79,7 @@ def functions() -> tuple[Callable[..., Any], ...]:
 
 
 def possible(key: str) -> tuple[float, float]:
-    """Range of a figure's possible values; unbounded for one that is not registered (of a newer version)."""
+    """Range of a figure's possible values; unbounded for one without a record (of a newer version)."""
     found = find(key)
     return ANYTHING if found is None else found.range
 

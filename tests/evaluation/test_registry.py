@@ -58,12 +58,10 @@ TOY = Figure(
 
 
 @pytest.fixture
-def toy() -> Iterator[Figure]:
-    """A registered toy figure, taken out again."""
-    before = registry.figures()
-    yield registry.register(TOY)
-    registry.unregister(TOY.key)
-    assert registry.figures() == before
+def toy(monkeypatch: pytest.MonkeyPatch) -> Figure:
+    """A toy figure that has a record during a test."""
+    monkeypatch.setattr(registry, "_figures", registry.by_key([*registry.figures(), TOY]))
+    return TOY
 
 
 def test_a_new_figure_is_one_function_and_one_record(toy, smoke_workspace, smoke_specs, tmp_path, monkeypatch, capsys):
@@ -103,26 +101,23 @@ def test_a_new_figure_is_one_function_and_one_record(toy, smoke_workspace, smoke
 
 
 def test_a_key_is_taken_once_and_a_family_is_no_figure(toy):
-    with pytest.raises(ValueError, match="already registered"):
-        registry.register(toy)
+    with pytest.raises(ValueError, match="two figures have the key “toy_short_texts”"):
+        registry.by_key([*registry.figures(), toy])
     with pytest.raises(ValueError, match="family"):
-        registry.register(replace(toy, key="toy:1"))
+        registry.by_key([replace(toy, key="toy:1")])
     assert registry.find("toy_short_texts:1") is None and registry.find("exposure:8").key == "exposure"
     with pytest.raises(KeyError, match="there is no figure “nothing”"):
         registry.figure("nothing")
 
 
-def test_a_function_makes_only_figures_that_have_a_record(smoke_workspace, smoke_specs):
+def test_a_function_makes_only_figures_that_have_a_record(smoke_workspace, smoke_specs, monkeypatch):
     workspace = Workspace(smoke_workspace, shared=())
     run = workspace.run(smoke_specs["base"].run_id)
     tables = {name: run.table(name) for name in ("scores", "generations", "hits", "canaries")}
     stray = replace(TOY, key="toy_other")
-    registry.register(stray)
-    try:
-        with pytest.raises(KeyError, match="toy_short_texts"):
-            summarise(tables, None, corpus=workspace.corpus(run.spec.corpus), audit=run.spec.audit)
-    finally:
-        registry.unregister(stray.key)
+    monkeypatch.setattr(registry, "_figures", registry.by_key([*registry.figures(), stray]))
+    with pytest.raises(KeyError, match="toy_short_texts"):
+        summarise(tables, None, corpus=workspace.corpus(run.spec.corpus), audit=run.spec.audit)
 
 
 def test_every_figure_is_explained_and_stays_within_its_range():
