@@ -28,6 +28,7 @@ from core.runs.run import PRIVACY_FILE, read_privacy, read_spec, read_trained_by
 from core.runs.store import Workspace
 from core.runs.tables import read_table
 from core.spec import CorpusSpec, ModelSpec, PrivacySpec, RunSpec, TrainingSpec
+from core.training.events import EpochEvaluation
 from core.training.gradients import clipping
 from core.training.gradients.noise import add_gaussian
 from core.training.sampling import Purpose
@@ -47,7 +48,7 @@ def workspace(
     smoke_workspace: Path, smoke_specs: dict[str, RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Workspace:
     """The smoke cohort and the finished control. Runs skip the evaluation after each epoch, which takes longest."""
-    monkeypatch.setattr("core.pipeline.training_run.evaluator", lambda corpus, spec: lambda model: {})
+    monkeypatch.setattr("core.pipeline.training_run.evaluator", lambda corpus, spec: lambda model: EpochEvaluation())
     shutil.copytree(smoke_workspace / "corpora", tmp_path / "corpora")
     base = smoke_specs["base"].run_id
     shutil.copytree(smoke_workspace / "runs" / base, tmp_path / "runs" / base)
