@@ -15,7 +15,7 @@ from core.attacks.membership.decision import LOSS
 from core.corpus.tables import Corpus
 from core.evaluation.across_sizes import named_texts
 from core.evaluation.membership.strongest_attack import strongest
-from core.evaluation.summary import SPLIT_OF_ARM, Row
+from core.evaluation.summary import METRIC_COLUMNS, SPLIT_OF_ARM, Row
 from core.evaluation.sweep.beside import BITS, NAMES, PATIENT_AUC
 from core.runs.run import Run
 from core.runs.tables import TableMissing
@@ -34,7 +34,8 @@ def derived(run: Run, base: Run | None, ratio: float | None = None) -> pd.DataFr
     """
     there = set(run.metrics["metric"])
     rows = [] if {NAMES, PATIENT_AUC} <= there else [row for row in _rows(run, base) if row.metric not in there]
-    frame = pd.DataFrame(rows, columns=list(Row.__dataclass_fields__))
+    # With its types: a table of metrics joined to an empty one without types would have slow columns of objects.
+    frame = pd.DataFrame(rows, columns=list(METRIC_COLUMNS)).astype(METRIC_COLUMNS)
     if ratio is None or BITS in there:
         return frame
     return pd.concat([frame, bits_per_character(run.metrics, ratio)], ignore_index=True)

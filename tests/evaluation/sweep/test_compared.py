@@ -85,7 +85,10 @@ def test_an_old_run_gets_them_from_its_tables(smoke_workspace, smoke_specs):
     pairs = [(a > b) + (a == b) / 2 for a in mean["score"][mean["member"]] for b in mean["score"][~mean["member"]]]
     assert found.loc[(PATIENT_AUC, "run"), "value"] == pytest.approx(sum(pairs) / len(pairs)), "every pair of patients"
     measured = pd.concat([old.metrics, found.reset_index()])
-    assert derived(_Old(run, set(), measured), base, ratio).empty, "what is measured is not computed again"
+    nothing = derived(_Old(run, set(), measured), base, ratio)
+    assert nothing.empty, "what is measured is not computed again"
+    joined = pd.concat([run.metrics, nothing], ignore_index=True)
+    assert joined.dtypes.equals(run.metrics.dtypes), "joined to it, numbers stay numbers and not slow objects"
     assert derived(old, None, None)["arm"].isin(["run", "heldout"]).all()
 
 
