@@ -210,12 +210,6 @@ def test_the_pages_of_every_entry_are_those_that_use_it(page):
     assert [term.name for term in glossary.used_on(page)] == used, "run: python -m tests.pages.common.page_sources"
 
 
-def test_a_page_is_called_in_the_menu_as_it_calls_itself():
-    for name, title, _, _ in shell._PAGES:
-        opened = re.search(r'shell\.page\(\s*"([^"]+)"', (ROOT / f"pages/{name}.py").read_text(encoding="utf-8"))
-        assert opened and opened[1] == ("PHI Leak Lab" if name == "home" else title)
-
-
 def test_the_page_finds_a_word_and_says_where_there_is_none(monkeypatch, tmp_path):
     monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
     app = visit("glossary")
