@@ -248,6 +248,8 @@ def test_a_class_follows_its_presenter_to_another_page_and_audits_there(chromium
         expect(student.get_by_role("heading", level=1, name="Be the auditor")).to_be_visible(timeout=WAIT)
         expect(student.get_by_text("The class audits")).to_be_visible(timeout=WAIT)
         assert student.evaluate("document.documentElement.scrollWidth") <= 390
+        for script in ("class-seat", "class-follow"):  # takes no line above the title
+            assert student.locator(f".st-key-{script}").evaluate("e => getComputedStyle(e).position") == "absolute"
     settled(students[0])
     students[0].get_by_role("button", name="Deal me notes").click()
     students[0].get_by_role("button", name="It was not").click()
