@@ -5,10 +5,10 @@ interval covers the true value less often than 95 %. So the interval is widened 
 (`core.evaluation.stats.intervals.best_of`). The attack with the highest lower end of these intervals is taken: the one
 that certainly reaches most. By the highest value, an attack on a few dozen patients wins by chance.
 
-A limit needs the other end: with attack 1's interval below it, attack 2 may still reach more. So a limit is compared
-with the highest upper end of all attacks (`Strongest.up_to`). Only attacks that were evaluated on too few patients to
-be bounded (`enough`) count by their lower ends alone. They are left out by numbers of patients, never by what they
-reached, and are named (`Strongest.few`).
+A limit needs the upper end: even if the chosen attack's interval lies below it, an attack with a lower lower end may
+have a higher upper end. So a limit is compared with the highest upper end of all attacks (`Strongest.up_to`). Only
+attacks that were evaluated on too few patients to be bounded (`enough`) count by their lower ends alone. They are left
+out by numbers of patients, never by what they reached, and are named (`Strongest.few`).
 """
 
 from __future__ import annotations

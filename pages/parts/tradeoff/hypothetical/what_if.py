@@ -1,4 +1,4 @@
-"""What a training would promise, without training: four accountants on one chart, and the resulting odds."""
+"""What a training would promise, without training: ε by three accountants and a wrong formula, and the odds."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _sentence(last: pd.Series, unit: str, rate: float, delta: float) -> None:
 
 def _alt(last: pd.Series) -> str:
     ends = ", ".join(f"{name} {computed_text(value)}" for name, value in last.items() if math.isfinite(value))
-    return f"ε against steps by four accountants, ending at {ends}"
+    return f"ε against steps by three accountants and the report's formula, ending at {ends}"
 
 
 def _figure(table: pd.DataFrame) -> go.Figure:
