@@ -114,6 +114,16 @@ def test_a_value_counts_only_as_a_whole_and_at_the_beginning(text, form, whole):
     assert begins_with(text, form) is whole
 
 
+def test_a_chance_that_would_be_rounded_to_zero_is_not_zero():
+    """At this temperature each token but the likeliest has a chance of about e⁻³⁰; none is cut, so nothing is 0."""
+    lm = tiny("gpt2", seed=1, spread=6)
+    settings = {"new_tokens": 40, "temperature": 0.05, "top_k": len(lm.tokenizer), "top_p": 1.0}
+    (chance,) = start_probabilities(lm, "Patient:", [["Zq Xv Kj Wy Qz Vx Jk Yw Zj Qk"]], **settings)
+    assert 0 < chance < 1e-300
+    (cut,) = start_probabilities(lm, "Patient:", [["Zq Xv Kj Wy Qz Vx Jk Yw Zj Qk"]], **settings | {"top_k": 1})
+    assert cut == 0
+
+
 def test_overlapping_forms_count_once_and_settings_are_checked(taught):
     settings = {"new_tokens": 12, "temperature": 0.8, "top_k": 50, "top_p": 0.95}
     forms = [

@@ -9,6 +9,7 @@ they reach is guessing; a member's value is extracted only as far as it is easie
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import astuple
 
 import numpy as np
@@ -20,13 +21,16 @@ from core.evaluation.stats.intervals import median_interval, proportion_interval
 
 EASIEST = "easiest"  # stands for a field: of each patient, the one that takes fewest tries
 WITHIN = 1_000  # tries of the figure `within`
+MOST = sys.float_info.max  # tries: ∞ is for values that are never written
+LEAST = 5e-324  # chance that is not 0, the smallest number above it
 EVEN, NEARLY_SURE = 0.5, 0.95  # the probabilities p whose n is shown
 
 VALUE_COLUMNS = {
     "patient_id": "str",
     "split": "str",
     "field": "str",
-    "chance": "float64",  # of one try; 0 where the sampler's cuts rule the value out
+    "chance": "float64",  # of one try; 0 only where the sampler's cuts rule the value out
+    "log_chance": "float64",  # its natural logarithm, also where the chance is too small for a float64; −∞ at 0
 }
 TRIES_COLUMNS = {
     "field": "str",  # a direct identifier | easiest
@@ -43,7 +47,7 @@ _ARMS = {"member": "run", "heldout": "heldout"}
 def tries(chance: float, share: float) -> float:
     """n: the fewest tries of which at least one writes the value with probability `share`; ∞ if the chance is 0.
 
-    n = ⌈ln(1 − share) / ln(1 − chance)⌉ (Hayes et al. 2025), at least 1.
+    n = ⌈ln(1 − share) / ln(1 − chance)⌉ (Hayes et al. 2025), at least 1, and at most `MOST`.
 
     Raises:
         ValueError: `share` is not between 0 and 1, or the chance is not from 0 to 1.
@@ -52,14 +56,28 @@ def tries(chance: float, share: float) -> float:
         raise ValueError(f"tries need a share between 0 and 1 and a chance from 0 to 1, not {share} and {chance}")
     if chance in (0.0, 1.0):
         return math.inf if chance == 0 else 1.0
-    return float(max(1, math.ceil(math.log1p(-share) / math.log1p(-chance))))
+    number = math.log1p(-share) / math.log1p(-chance)
+    return float(max(1, math.ceil(number))) if number < MOST else MOST
+
+
+def average_tries(chance: float) -> float:
+    """1/chance, the number of tries that a value takes on average, at most `MOST`; ∞ if the chance is 0."""
+    return min(1 / float(chance), MOST) if chance else math.inf
 
 
 def values(discoverable: pd.DataFrame) -> pd.DataFrame:
     """The chance of one try for each patient and field, and of each patient's easiest field, with VALUE_COLUMNS."""
-    chances = discoverable.assign(chance=np.exp(discoverable["log_p"].astype(float)))
-    each = chances.groupby(["patient_id", "split", "field"], as_index=False, sort=False)["chance"].mean()
-    best = each.groupby(["patient_id", "split"], as_index=False, sort=False)["chance"].max().assign(field=EASIEST)
+    keys = ["patient_id", "split", "field"]
+    asked = discoverable.assign(log_p=discoverable["log_p"].astype(float))
+    peak = asked.groupby(keys, sort=False)["log_p"].transform("max")
+    share = np.exp(asked["log_p"] - peak.where(peak > -math.inf, 0.0))
+    whole = asked.assign(chance=np.exp(asked["log_p"]), peak=peak, share=share)
+    each = whole.groupby(keys, as_index=False, sort=False)[["chance", "peak", "share"]].mean()
+    small = each["chance"] < np.finfo(float).tiny  # 0, or too small for all its digits
+    with np.errstate(divide="ignore"):
+        each["log_chance"] = np.where(small, each["peak"] + np.log(each["share"]), np.log(each["chance"]))
+    each["chance"] = each["chance"].mask((each["chance"] == 0) & (each["log_chance"] > -math.inf), LEAST)
+    best = each.groupby(keys[:2], as_index=False, sort=False)[["chance", "log_chance"]].max().assign(field=EASIEST)
     return pd.concat([each, best], ignore_index=True)[list(VALUE_COLUMNS)].astype(VALUE_COLUMNS)
 
 
@@ -77,18 +95,18 @@ def tries_figures(discoverable: pd.DataFrame, *, seed: int = 0, resamples: int =
     found = values(discoverable)
     rows: list[tuple] = []
     for field, part in found.groupby("field", sort=False):
-        of = {arm: part.loc[part["split"] == split, "chance"].to_numpy() for split, arm in _ARMS.items()}
-        for arm, chances in of.items():
+        of = {arm: part[part["split"] == split] for split, arm in _ARMS.items()}
+        for arm, own in of.items():
+            chances = own["chance"].to_numpy()
             if not len(chances):
                 continue
-            with np.errstate(divide="ignore"):
-                one_in = 1 / chances
+            one_in = np.array([average_tries(chance) for chance in chances])
             rows.append((field, arm, "one_in", *astuple(median_interval(one_in)), len(chances)))
             rows.append((field, arm, "least", one_in.min(), math.nan, math.nan, len(chances)))
             reached = int(sum(tries(chance, EVEN) <= WITHIN for chance in chances))
             rows.append((field, arm, "within", *_share(reached, len(chances)), len(chances)))
-        if all(len(chances) for chances in of.values()):
-            above = int((of["run"] > of["heldout"].max()).sum())
+        if all(len(own) for own in of.values()):
+            above = int((of["run"]["log_chance"] > of["heldout"]["log_chance"].max()).sum())
             rows.append((field, "run", "above", *_share(above, len(of["run"])), len(of["run"])))
             rows.append((field, "run", "auc", *_auc(part, seed, resamples), len(part)))
     return pd.DataFrame(rows, columns=list(TRIES_COLUMNS)).astype(TRIES_COLUMNS)
@@ -129,9 +147,9 @@ def _share(count: int, patients: int) -> tuple[float, float, float]:
 
 def _auc(part: pd.DataFrame, seed: int, resamples: int) -> tuple[float, float, float]:
     member = (part["split"] == "member").to_numpy()
-    statistic = weighted_auc(part["chance"].to_numpy(), member)
+    statistic = weighted_auc(part["log_chance"].to_numpy(), member)
     found = patient_bootstrap(statistic, part["patient_id"], member, seed=seed, resamples=resamples)
     auc = auc_interval(found, int(member.sum()), int((~member).sum()))
-    if part["chance"].nunique() == 1:  # all ruled out: no resample can differ, which is no certainty
+    if part["log_chance"].nunique() == 1:  # all ruled out: no resample can differ, which is no certainty
         return auc.value, math.nan, math.nan
     return auc.value, auc.low, auc.high

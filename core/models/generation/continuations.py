@@ -22,6 +22,7 @@ from core.models.likelihood import BATCH_TOKENS
 
 # A text has ended where nothing follows it, or one of these. A letter or digit would continue its last word, and
 # “-”, “@”, “_” would join it to the next one (“Keller-Schmidt”). Bytes above 127 may be letters.
+LEAST = 5e-324  # the smallest number above 0
 END_BYTES = frozenset(byte for byte in range(128) if not chr(byte).isalnum() and chr(byte) not in "-@_")
 
 
@@ -75,7 +76,7 @@ def start_probabilities(
     A sample is what `core.models.generation.generate.sample` draws after `prompt` with the same settings, and “begins
     with” is `begins_with`. The result is exact up to rounding: all tokenisations of a form are summed, forms of one
     value that exclude one another add, and one that begins with another one and an end counts once. It is 0 where the
-    cuts of the sampler rule a value out.
+    cuts of the sampler rule a value out, and nowhere else: chances that would be rounded to 0 are `LEAST`.
 
     Args:
         lm: a causal model.
@@ -140,12 +141,16 @@ def _follow(
     if node.steps is None:
         node.steps = vocabulary.steps(node)
     for values, tokens in node.steps.ending:
-        found[values] += chance * share[tokens].sum()
+        found[values] += _both(chance, share[tokens].sum())
     possible = share[node.steps.tokens]
     for place in np.flatnonzero(possible):
         grown[0].append([*path, int(node.steps.tokens[place])])
-        grown[1].append(chance * possible[place])
+        grown[1].append(_both(chance, possible[place]))
         grown[2].append(node.steps.nodes[place])
+
+
+def _both(chance: float, share: float) -> float:
+    return max(chance * share, LEAST) if share > 0 else 0.0
 
 
 def _trie(values: Sequence[Sequence[str]]) -> _Node:

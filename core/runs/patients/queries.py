@@ -157,11 +157,13 @@ u AS (
 )
 """
 # Of each patient, the field that one try writes with the highest chance. A try is one text from one of the prompts that
-# ask for a field, so its chance is their mean (core.evaluation.memorisation.discoverable.values).
+# ask for a field, so its chance is their mean (core.evaluation.memorisation.discoverable.values), and not rounded to 0.
 _EASIEST = """
     SELECT patient_id, arg_max(field, chance) AS easiest, 1 / max(chance) AS one_in
-    FROM (SELECT patient_id, field, avg(exp(log_p::DOUBLE)) AS chance FROM read_parquet($tries) GROUP BY ALL)
-    WHERE chance > 0 GROUP BY patient_id"""
+    FROM (
+        SELECT patient_id, field, greatest(avg(exp(log_p::DOUBLE)), 1e-308) AS chance
+        FROM read_parquet($tries) GROUP BY ALL HAVING max(log_p) > '-inf'::FLOAT
+    ) GROUP BY patient_id"""
 _NO_TRIES = "SELECT NULL::VARCHAR AS patient_id, NULL::VARCHAR AS easiest, NULL::DOUBLE AS one_in"
 _INSIDE = "f.log_probability >= $rarest AND f.log_probability < $commonest"
 _UNIT = {"patient": "patient_id", "admission": "admission_id"}

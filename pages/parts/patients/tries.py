@@ -7,7 +7,7 @@ import math
 import pandas as pd
 import streamlit as st
 
-from core.evaluation.memorisation.discoverable import EASIEST, EVEN, NEARLY_SURE, tries, values
+from core.evaluation.memorisation.discoverable import EASIEST, EVEN, NEARLY_SURE, average_tries, tries, values
 from core.evaluation.wording import count_text
 from core.phi.fields import DIRECT, FIELD
 from core.runs.run import Run
@@ -44,13 +44,13 @@ def tries_table(run: Run, patient_id: str) -> pd.DataFrame:
     if file is None:
         return pd.DataFrame()
     found = _values(str(file), file.stat().st_mtime_ns)
-    own = found[found["patient_id"] == patient_id].set_index("field")["chance"]
+    own = found[found["patient_id"] == patient_id].set_index("field")
     others = found[(found["split"] == "heldout") & (found["patient_id"] != patient_id)]
     rows = []
     for field in (one for one in DIRECT if one in own.index):
-        chance, rest = float(own[field]), others.loc[others["field"] == field, "chance"]
-        one_in = (1 / value if value else math.inf for value in (chance, rest.median(), rest.max()))
-        easier = float((rest >= chance).mean()) if chance else math.nan
+        chance, rest = float(own["chance"][field]), others[others["field"] == field]
+        one_in = map(average_tries, (chance, rest["chance"].median(), rest["chance"].max()))
+        easier = float((rest["log_chance"] >= own["log_chance"][field]).mean()) if chance else math.nan
         rows.append((field, next(one_in), tries(chance, EVEN), tries(chance, NEARLY_SURE), len(rest), *one_in, easier))
     columns = ["field", "one_in", "even", "sure", "others", "others_one_in", "others_least", "others_easier"]
     return pd.DataFrame(rows, columns=columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from itertools import combinations
 
 import numpy as np
@@ -23,6 +24,9 @@ from core.evaluation.stats.intervals import median_interval
         (1e-12, 0.95, 2_995_732_273_553),
         (1.0, 0.95, 1),
         (0.0, 0.5, math.inf),
+        (4e-309, 0.5, 1.732_867_951_399_863e308),
+        (1e-310, 0.5, sys.float_info.max),
+        (5e-324, 0.95, sys.float_info.max),
     ],
 )
 def test_tries_of_known_chances(chance, share, expected):
@@ -59,6 +63,27 @@ def test_a_try_is_a_prompt_at_random_and_the_easiest_field_counts():
     found = values(made).set_index(["patient_id", "field"])["chance"]
     assert found["P0", "full_name"] == pytest.approx(0.1), "the mean over both prompts"
     assert found["P0", EASIEST] == pytest.approx(0.1) and found["P1", EASIEST] == pytest.approx(0.3)
+
+
+def logs(of: dict[str, list[float]], members: int) -> pd.DataFrame:
+    """As `table`, of logarithms."""
+    made = table({field: [1.0] * len(own) for field, own in of.items()}, members)
+    return made.assign(log_p=[one for own in of.values() for one in own])
+
+
+def test_chances_too_small_for_a_number_are_in_order_and_not_ruled_out():
+    """ln p of −742 has a reciprocal above every float64, −800 is 0 as a float64, and only −∞ is ruled out."""
+    made = logs({"address": [-742.0, -800.0, -790.0, -900.0, -math.inf]}, 3)
+    found = values(made)[lambda frame: frame["field"] == "address"]
+    assert found["log_chance"].tolist() == [pytest.approx(-742.0), -800.0, -790.0, -900.0, -math.inf]
+    assert (found["chance"] > 0).tolist() == [True, True, True, True, False]
+    two = values(pd.concat([made, made.assign(prompt_id=2, log_p=-math.inf)]))
+    assert two["log_chance"].tolist()[1] == pytest.approx(-800 - math.log(2), rel=1e-12), "the mean of both prompts"
+    figures = tries_figures(made, resamples=20).set_index(["field", "arm", "figure"])["value"]
+    assert figures["address", "run", "one_in"] == figures["address", "run", "least"] == sys.float_info.max
+    assert figures["address", "heldout", "one_in"] == math.inf, "of two, the upper is taken: it is ruled out"
+    assert figures["address", "run", "within"] == 0.0
+    assert figures["address", "run", "above"] == figures["address", "run", "auc"] == 1.0
 
 
 def test_figures_are_naive_counts():

@@ -327,6 +327,17 @@ def test_tries_are_those_of_the_figures_and_sort_the_list(cohort, tables, tmp_pa
     assert set(without["patient_id"]) == set(found["patient_id"])
 
 
+def test_a_value_whose_chance_is_no_float_is_still_written_and_one_that_is_ruled_out_is_not(cohort, tables, tmp_path):
+    people = cohort["patients"][cohort["patients"]["split"].isin(["member", "heldout"])]
+    logs = np.where(np.arange(len(people)) % 2, -800.0, -np.inf)
+    made = people[["patient_id", "split"]].assign(field="mrn", prompt_id=8, log_p=logs.astype("float32"))
+    made.to_parquet(tmp_path / "tries.parquet")
+    found = tables.in_bucket(scored(cohort), "patient", None, tries=tmp_path / "tries.parquet").set_index("patient_id")
+    written = found["one_in"].notna()
+    assert written.sum() > 5 and found["one_in"][written].tolist() == pytest.approx([1e308] * written.sum())
+    assert set(found.index[written]) <= set(made.loc[made["log_p"] == -800, "patient_id"])
+
+
 def test_pages_of_patients_make_the_whole_list(cohort, tables):
     ask = {"scored": scored(cohort), "level": "patient", "within": None}
     whole = tables.in_bucket(**ask)
