@@ -42,7 +42,9 @@ def perplexity_name(kind: str) -> str:
 
 
 def perplexity_text(perplexity: float) -> str:
-    """Three digits: `4.21`, `61.8`, `9,644`."""
+    """Three digits: `4.21`, `61.8`, `9,644`; `∞` for one above every float64, of a training that went astray."""
+    if math.isinf(perplexity):
+        return "∞"
     if perplexity >= 99.95:
         return f"{perplexity:,.0f}"
     return f"{perplexity:.1f}" if perplexity >= 9.995 else f"{perplexity:.2f}"

@@ -190,6 +190,7 @@ def test_perplexity_is_explained_for_models_that_fill_gaps_too():
         (lambda: proved_text(1234.5), "1,234"),
         (lambda: computed_text(9.944), "9.94"),
         (lambda: computed_text(1234.6), "1,235"),
+        (lambda: perplexity_text(math.inf), "∞"),
         (lambda: percent(0.0), "0\u00a0%"),
         (lambda: percent(-0.0), "0\u00a0%"),
         (lambda: percent(-0.025), "−2.5\u00a0%"),

@@ -73,18 +73,19 @@ def compare_proportions(k1: int, n1: int, k2: int, n2: int) -> Comparison:
 def mean_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, float, float]:
     """Mean and Student's t interval of a few independent values, such as one per seed: (mean, low, high).
 
-    A single value has no spread: its interval is (nan, nan).
+    A single value has no spread: its interval is (nan, nan). Nor has a mean of ∞ (a perplexity above every float64).
 
     Raises:
-        ValueError: There are no values, or one of them is not finite.
+        ValueError: There are no values, one of them is not a number, or ∞ and −∞ are among them.
     """
     numbers = np.asarray(values, dtype=float).ravel()
     if numbers.size == 0:
         raise ValueError("a mean needs at least one value, and there are none")
-    if not np.isfinite(numbers).all():
-        raise ValueError(f"a mean needs finite values; got {numbers.tolist()}")
-    mean = float(numbers.mean())
-    if numbers.size == 1:
+    endless = np.unique(numbers[np.isinf(numbers)])
+    if np.isnan(numbers).any() or len(endless) == 2:
+        raise ValueError(f"a mean needs finite values, or one kind of ∞; got {numbers.tolist()}")
+    mean = float(endless[0] if len(endless) else numbers.mean())
+    if numbers.size == 1 or len(endless):
         return mean, math.nan, math.nan
     half = _t_quantile(confidence, numbers.size - 1) * numbers.std(ddof=1) / math.sqrt(numbers.size)
     return mean, float(mean - half), float(mean + half)

@@ -90,8 +90,13 @@ def of_one_base(metrics: pd.DataFrame) -> pd.DataFrame:
 
 
 def _over_seeds(metric: str, values: np.ndarray, own_low: float, own_high: float) -> tuple[float, float]:
-    """The interval of several seeds: over seeds, or the runs' own where that is wider, within what is possible."""
-    _, low, high = mean_interval(values)
+    """The interval of several seeds: over seeds, or the runs' own where that is wider, within what is possible.
+
+    There is none for a mean of ∞; some of the runs may have one of their own.
+    """
+    mean, low, high = mean_interval(values)
+    if math.isinf(mean):
+        return math.nan, math.nan
     low, high = np.clip([np.fmin(low, own_low), np.fmax(high, own_high)], *possible(metric))
     return float(low), float(high)
 

@@ -54,6 +54,9 @@ def test_mean_interval_over_seeds():
     assert (mean, low, high) == pytest.approx((2.0, 2 - half, 2 + half), abs=1e-5)
     mean, low, high = mean_interval([7.0])
     assert mean == 7.0 and math.isnan(low) and math.isnan(high)
+    for endless in (math.inf, -math.inf):
+        mean, low, high = mean_interval([endless, 5.0])
+        assert mean == endless and math.isnan(low) and math.isnan(high)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +69,7 @@ def test_mean_interval_over_seeds():
         (lambda: compare_proportions(1, 2, 0, 0), "at least one trial"),
         (lambda: mean_interval([]), "at least one value"),
         (lambda: mean_interval([1.0, math.nan]), "finite"),
+        (lambda: mean_interval([math.inf, -math.inf]), "finite"),
     ],
 )
 def test_bad_input_is_a_sentence(call, words):

@@ -49,6 +49,22 @@ def test_points_are_means_over_seeds(metrics):
     assert "exposure:8" not in set(points(metrics)["metric"])
 
 
+def test_a_seed_that_went_astray_makes_the_mean_endless_and_leaves_it_without_an_interval(metrics):
+    """exp of a loss above 709 nats is ∞ as a float64; such a run has no interval, but the others have."""
+    astray = (metrics["metric"] == "perplexity_heldout") & (metrics["epsilon"] == 8) & (metrics["seed"] == 1)
+    astray &= metrics["arm"] == "run"
+    changed = metrics.copy()
+    changed.loc[astray, ["value", "low", "high"]] = (math.inf, math.nan, math.nan)
+    found, before = points(changed), points(metrics)
+    own = curve(found, "perplexity_heldout").set_index("epsilon")
+    assert own.loc[8.0, "value"] == math.inf and own.loc[8.0, ["low", "high"]].isna().all()
+    assert interpolate(own.reset_index(), 4.0).value == math.inf
+    same = before[(before["metric"] != "perplexity_heldout") | (before["epsilon"] != 8)]
+    pd.testing.assert_frame_equal(found.loc[same.index], same)
+    kept = recovered(np.full(2, 100.0), np.array([math.inf, 10.0]), np.array([5.0, 5.0]))
+    assert kept.value == -math.inf and math.isnan(kept.low)
+
+
 def test_runs_that_were_searched_by_different_detectors_are_no_seeds_of_one_another():
     """Only `known_words` depends on the detector; all else is of all seeds. Equally many: that with the tagger."""
 
