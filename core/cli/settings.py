@@ -263,7 +263,7 @@ def audit_spec(corpus: CorpusSpec, samples_per_prompt: int | None) -> AuditSpec:
 class CommonSettings:
     """What all runs of one command have in common.
 
-    `epochs` and `changes` are in place of the recipe's settings of training, and None stands for these.
+    `epochs` and `changes` override the recipe. None keeps the recipe's value.
     """
 
     corpus: CorpusSpec

@@ -31,7 +31,7 @@ from core.cli.settings import (
     weight_of,
 )
 from core.common.formatting import REPRODUCIBLE
-from core.spec import CLINICAL, PrivacySpec, RunSpec
+from core.spec import CLINICAL, PrivacySpec, RunSpec, TrainingSpec
 
 if TYPE_CHECKING:
     from core.jobs.engine import Engine
@@ -124,7 +124,7 @@ def train(
         float | None,
         typer.Option(
             "--clip-norm",
-            help="Without ε: sample and clip to this norm as the private run of ε = 8 does, without noise or privacy.",
+            help="Without ε: sample and clip to this norm (at least 1e-6) as the private run of ε = 8, without noise.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the training.")] = 0,
@@ -197,7 +197,7 @@ def train(
 
 
 def _grid(common: CommonSettings, given: Mapping[str, Any], seed: int) -> list[RunSpec]:
-    """The runs of `--sigma-grid`, one for each σ. It replaces δ, the clipping norm and the epochs of those given."""
+    """The runs of `--sigma-grid`, one for each σ. δ, clipping norm and epochs are the grid's, whatever was given."""
     common = replace(common, epochs=int(GRID["epochs"]))
     given = {**given, "delta": GRID["delta"], "max_grad_norm": GRID["max_grad_norm"]}
     noises = [PrivacySpec(**one, **given) for one in noise_targets(None, SIGMAS)]
@@ -227,7 +227,7 @@ def sweep(
         float | None,
         typer.Option(
             "--clip-norm",
-            help="Clipping norm C of the private runs; beside each, also make the same training without its noise.",
+            help="Clipping norm C of private runs, at least 1e-6; beside each, also make the same run without noise.",
         ),
     ] = None,
     samples_per_prompt: Samples = None,
@@ -250,7 +250,9 @@ def sweep(
         cohort, start = stored_corpus(corpus, workspace), model_spec(model, size, base)
         changes = {"batch_size": batch_size, "mask_share": mask_share, "masks": masks}
         common = CommonSettings(cohort, start, epochs, changes, samples_per_prompt)
-        given = {"delta": delta, "max_grad_norm": clip_norm or 1.0, "unit": unit, "accountant": accountant}
+        TrainingSpec(clip_norm=clip_norm)  # refuses a norm that is too small, by the name that it has here
+        norm = GRID["max_grad_norm"] if clip_norm is None else clip_norm
+        given = {"delta": delta, "max_grad_norm": norm, "unit": unit, "accountant": accountant}
         specs = []
         for target in targets:
             source = noise_source(secret_noise, cohort, private=any(target.values()))

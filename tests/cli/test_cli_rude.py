@@ -129,6 +129,19 @@ def test_the_apps_names_of_presets_are_understood(capsys: pytest.CaptureFixture[
     assert "patients: Input should be" in line(capsys, 2, "corpus", "--preset", tmp_path / "odd.json", "--out", "new")
 
 
+@pytest.mark.parametrize(
+    ("command", "option"), [("sweep", "--clip-norm"), ("train", "--clip-norm"), ("train", "--max-grad-norm")]
+)
+@pytest.mark.parametrize("norm", ["0", "1e-9"])
+def test_a_clipping_norm_that_is_too_small_is_refused_by_the_name_that_was_typed(
+    command: str, option: str, norm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    private = [] if (command, option) == ("train", "--clip-norm") else ["--epsilon", "8"]
+    assert main([command, *private, option, norm, "--data", str(tmp_path)]) == 2
+    assert f"Error: {option}: the clipping norm C must be at least 1e-06" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
 def test_empty_words_and_addresses_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     here = ("--data", tmp_path / "data")
     assert "--release" in line(capsys, 2, "ledger", "--release", "", "--reason", "x", *here)

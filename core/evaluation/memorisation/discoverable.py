@@ -22,7 +22,7 @@ from core.evaluation.stats.intervals import median_interval, proportion_interval
 EASIEST = "easiest"  # stands for a field: of each patient, the one that takes fewest tries
 WITHIN = 1_000  # tries of the figure `within`
 MOST = sys.float_info.max  # tries: ∞ is for values that are never written
-LEAST = 5e-324  # chance that is not 0, the smallest number above it
+LEAST = math.ulp(0.0)  # chance that is not 0, the smallest number above it
 EVEN, NEARLY_SURE = 0.5, 0.95  # the probabilities p whose n is shown
 
 VALUE_COLUMNS = {

@@ -174,13 +174,15 @@ def recovered(pp_base: np.ndarray, pp_private: np.ndarray, pp_plain: np.ndarray)
     of several patients share, so 1 is a reference and neither a goal nor full usefulness.
 
     Raises:
-        ValueError: shapes differ, or training without privacy learned nothing.
+        ValueError: shapes differ, a perplexity is not finite, or training without privacy learned nothing.
     """
     base, private, plain = (
         np.log(np.atleast_1d(np.asarray(pp, dtype=float))) for pp in (pp_base, pp_private, pp_plain)
     )
     if not base.shape == private.shape == plain.shape:
         raise ValueError("each seed needs three perplexities: of the base model, with and without privacy")
+    if not np.isfinite([base, private, plain]).all():
+        raise ValueError("a perplexity above every number is no share of a gain")
     if (base - plain <= 0).any():
         raise ValueError("training without privacy did not lower the perplexity, so there is nothing to recover")
     return Interval(*mean_interval((base - private) / (base - plain)))

@@ -127,6 +127,8 @@ def _share(runs: Runs, epsilon: float, metric: str, start: Callable[[pd.Index], 
     gained, whole = own[seeds] - begin, plain[seeds] - begin
     if ((whole == 0) | whole.isna()).any():
         raise Lacking(f"training without privacy changed nothing ({runs.kind}, about {runs.notes:,} notes)")
+    if not np.isfinite(gained / whole).all():
+        raise Lacking(f"a {runs.kind} run on about {runs.notes:,} notes has a perplexity above every number")
     return Interval(*mean_interval((gained / whole).to_numpy()))
 
 

@@ -8,6 +8,7 @@ all texts that begin alike.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -22,8 +23,8 @@ from core.models.likelihood import BATCH_TOKENS
 
 # A text has ended where nothing follows it, or one of these. A letter or digit would continue its last word, and
 # “-”, “@”, “_” would join it to the next one (“Keller-Schmidt”). Bytes above 127 may be letters.
-LEAST = 5e-324  # the smallest number above 0
 END_BYTES = frozenset(byte for byte in range(128) if not chr(byte).isalnum() and chr(byte) not in "-@_")
+LEAST = math.ulp(0.0)  # the smallest number above 0
 
 
 @dataclass

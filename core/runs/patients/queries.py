@@ -159,9 +159,9 @@ u AS (
 # Of each patient, the field that one try writes with the highest chance. A try is one text from one of the prompts that
 # ask for a field, so its chance is their mean (core.evaluation.memorisation.discoverable.values), and not rounded to 0.
 _EASIEST = """
-    SELECT patient_id, arg_max(field, chance) AS easiest, 1 / max(chance) AS one_in
+    SELECT patient_id, arg_max(field, row(chance, likeliest)) AS easiest, 1 / max(chance) AS one_in
     FROM (
-        SELECT patient_id, field, greatest(avg(exp(log_p::DOUBLE)), 1e-308) AS chance
+        SELECT patient_id, field, greatest(avg(exp(log_p::DOUBLE)), 1e-308) AS chance, max(log_p) AS likeliest
         FROM read_parquet($tries) GROUP BY ALL HAVING max(log_p) > '-inf'::FLOAT
     ) GROUP BY patient_id"""
 _NO_TRIES = "SELECT NULL::VARCHAR AS patient_id, NULL::VARCHAR AS easiest, NULL::DOUBLE AS one_in"

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from core.evaluation.stats.intervals import mean_interval, proportion_interval
+from core.evaluation.sweep.sizes import gain_kept
 from core.evaluation.sweep.tradeoff import interpolate, points, recovered
 
 BASE_PERPLEXITY = 100.0
@@ -61,8 +62,9 @@ def test_a_seed_that_went_astray_makes_the_mean_endless_and_leaves_it_without_an
     assert interpolate(own.reset_index(), 4.0).value == math.inf
     same = before[(before["metric"] != "perplexity_heldout") | (before["epsilon"] != 8)]
     pd.testing.assert_frame_equal(found.loc[same.index], same)
-    kept = recovered(np.full(2, 100.0), np.array([math.inf, 10.0]), np.array([5.0, 5.0]))
-    assert kept.value == -math.inf and math.isnan(kept.low)
+    assert gain_kept(changed, 8.0) is None and gain_kept(metrics, 8.0) is not None
+    with pytest.raises(ValueError, match="above every number"):
+        recovered(np.full(2, 100.0), np.array([math.inf, 10.0]), np.array([5.0, 5.0]))
 
 
 def test_runs_that_were_searched_by_different_detectors_are_no_seeds_of_one_another():

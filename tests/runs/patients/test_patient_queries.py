@@ -338,6 +338,16 @@ def test_a_value_whose_chance_is_no_float_is_still_written_and_one_that_is_ruled
     assert set(found.index[written]) <= set(made.loc[made["log_p"] == -800, "patient_id"])
 
 
+def test_of_chances_that_are_no_float_the_likeliest_is_the_easiest(cohort, tables, tmp_path):
+    """As in `core.evaluation.memorisation.discoverable.values`, which keeps logarithms."""
+    people = cohort["patients"][cohort["patients"]["split"].isin(["member", "heldout"])][["patient_id", "split"]]
+    each = {"address": -744.0, "mrn": -712.0, "phone": -743.0}
+    made = pd.concat([people.assign(field=field, prompt_id=8, log_p=log) for field, log in each.items()])
+    made.astype({"log_p": "float32"}).to_parquet(tmp_path / "tries.parquet")
+    found = tables.in_bucket(scored(cohort), "patient", None, tries=tmp_path / "tries.parquet")
+    assert set(found["easiest"].dropna()) == {"mrn"} and found["easiest"].notna().sum() > 5
+
+
 def test_pages_of_patients_make_the_whole_list(cohort, tables):
     ask = {"scored": scored(cohort), "level": "patient", "within": None}
     whole = tables.in_bucket(**ask)
