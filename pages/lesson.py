@@ -67,6 +67,8 @@ def answer(number: int, step: Step, given: str) -> None:
 def show(number: int, step: Step) -> None:
     """One step: the question, then where to look, then the answer."""
     st.header(f"{number}. {step.title}")
+    if classroom.revealed(number) and guess.given(progress.key(number)) is None:
+        guess.keep(progress.key(number), "")  # who made no guess sees the answer with the others
     given = guess.first(
         step.question,
         step.answers,

@@ -13,6 +13,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from core.common.formatting import duration_text
@@ -107,8 +108,14 @@ def _limit(environment: Mapping[str, str], variable: str, usual: float | None) -
         return None
     if value.isascii() and value.isdigit() and len(value) < 10:
         return int(value)
-    log.warning("%s is “%s”: it must be a whole number or “none”. The default, %s, is used.", variable, value, usual)
+    _warn_once(variable, value, usual)
     return usual
+
+
+@lru_cache(maxsize=100)
+def _warn_once(variable: str, value: str, usual: float | None) -> None:
+    """Log it once for each value: limits are read whenever a page is drawn."""
+    log.warning("%s is “%s”: it must be a whole number or “none”. The default, %s, is used.", variable, value, usual)
 
 
 # What users submit ------------------------------------------------------------------------------------------------

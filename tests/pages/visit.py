@@ -10,8 +10,8 @@ ROOT = Path(__file__).resolve().parents[2]
 WAIT = 300  # seconds; loading torch and a model on a busy core
 
 
-def visit(page: str, **query: str) -> AppTest:
-    """The app at `pages/<page>.py`, opened with these query parameters."""
+def visit(page: str, **query: str | list[str]) -> AppTest:
+    """The app at `pages/<page>.py`, opened with these query parameters; a list has its name several times."""
     app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT).run()
     for name, value in query.items():
         app.query_params[name] = value

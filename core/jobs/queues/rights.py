@@ -5,6 +5,8 @@ from __future__ import annotations
 from core.jobs.limits import Limits, Refused, User
 from core.jobs.states import JobStates
 
+CANCELLED = "Cancelled."  # a job's message, where its user or a command cancelled it
+
 
 class QueueRights(JobStates):
     """The part of an engine that changes the queue for users and the instructor."""
@@ -22,7 +24,7 @@ class QueueRights(JobStates):
     def _who_cancels(self, job_id: str, user: User | None) -> str:
         """A cancelled job's message. A student is informed that it was the instructor."""
         by_instructor = user is not None and self.limits.in_class and not self.owns(job_id, user)
-        return "Cancelled by the instructor." if by_instructor else "Cancelled."
+        return "Cancelled by the instructor." if by_instructor else CANCELLED
 
     def move(self, job_id: str, place: int, user: User | None = None) -> None:
         """Move a waiting job to another place in the queue (0 = next). Raises Refused."""

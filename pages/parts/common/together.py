@@ -14,6 +14,7 @@ from core.jobs.limits import Limits
 from pages.parts.access import gate
 from pages.parts.common import page_files
 from pages.parts.session import classroom, owner, resources, seat
+from pages.parts.session.room_values import Query
 
 FOLLOW_SECONDS = 2.0
 SENT = "class-everybody-sent"
@@ -79,10 +80,13 @@ def everybody(name: str) -> None:
     st.session_state[SENT] = True
 
 
-def linked() -> dict[str, str]:
+def linked() -> Query:
     """What the presenter's screen shows, as a link; nothing if they have uploads, which nobody else may learn of."""
-    linked = {name: value for name, value in st.query_params.to_dict().items() if name != UPLOADED}
-    return {} if has_uploads() else {**linked, **classroom.shown_on_screen()}
+    if has_uploads():
+        return ()
+    shown = classroom.shown_on_screen()
+    names = [name for name in st.query_params if name != UPLOADED and name not in shown]
+    return (*((name, value) for name in names for value in st.query_params.get_all(name)), *shown.items())
 
 
 def has_uploads() -> bool:
@@ -105,7 +109,7 @@ def _follow(name: str, known: tuple[str, ...]) -> None:
         data={
             "room": room,
             "number": lead.number,
-            "link": f"{path}?{urlencode({**dict(lead.query), 'room': room})}",
+            "link": f"{path}?{urlencode([*lead.query, ('room', room)])}",
             "stay": here and (not lead.exact or name == "lesson"),  # the lesson turns its own pages
         },
     )

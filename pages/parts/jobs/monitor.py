@@ -284,10 +284,12 @@ def progress_bar(job: Job, progress: Progress) -> None:
     whole = None if job.is_audit else progress.whole_share(time.time())  # attacks have numbers of their own
     share = {"running": progress.share if whole is None else whole, "done": 1.0}.get(job.state, 0.0)
     if not job.active:
+        from core.jobs.queues.rights import CANCELLED
+
         _badge(job.state)
         if job.message and job.state in ("failed", "interrupted"):
             st.error(literal(job.message, 600), icon=":material/error:")
-        elif job.state == "cancelled":
+        elif job.state == "cancelled" and job.message != CANCELLED:  # the badge says that
             st.caption(literal(job.message, 600))
         return
     with st.container(horizontal=True, vertical_alignment="center"):

@@ -71,7 +71,7 @@ def _lead() -> None:
             icon=":material/groups:",
             key="screen-lead",
             on_click=classroom.lead,
-            args=("lesson", {"step": str(progress.step())}),
+            args=("lesson", [("step", str(progress.step()))]),
         )
 
 

@@ -171,7 +171,7 @@ def share(answers: Sequence[Sequence[str]]) -> None:
     if not moved():
         write_link(parameters)
     if classroom.leading():
-        classroom.lead("lesson", {"step": str(step())})
+        classroom.lead("lesson", [("step", str(step()))])
         if 1 <= step() <= STEPS and shown(step()):
             classroom.reveal(step())
 

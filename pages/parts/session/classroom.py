@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import streamlit as st
@@ -212,9 +212,9 @@ def leading() -> bool:
     return now is not None and now.lead is not None
 
 
-def lead(page: str, query: Mapping[str, str]) -> None:
+def lead(page: str, query: Iterable[tuple[str, str]]) -> None:
     """Tell those who follow where the presenter is; only the host can."""
-    place = {name: value for name, value in _shared(query).items() if name not in _ANSWERED.get(page, ())}
+    place = [(name, value) for name, value in _shared(query) if name not in _ANSWERED.get(page, ())]
     _by_host(lambda rooms, code: rooms.lead(code, page, place))
 
 
@@ -223,17 +223,15 @@ def release() -> None:
     _by_host(lambda rooms, code: rooms.release(code))
 
 
-def send(page: str, query: Mapping[str, str]) -> None:
+def send(page: str, query: Iterable[tuple[str, str]]) -> None:
     """Send everybody to exactly this page and these settings; only the host can."""
     _by_host(lambda rooms, code: rooms.send(code, page, _shared(query)))
 
 
-def _shared(query: Mapping[str, str]) -> dict[str, str]:
+def _shared(query: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """What others may get of the presenter's link."""
-    shared = {
-        name: value for name, value in query.items() if name not in _PRIVATE and len(name) + len(value) <= MOST_LETTERS
-    }
-    return dict(list(shared.items())[:MOST_PARAMETERS])
+    shared = [(name, value) for name, value in query if name not in _PRIVATE and len(name) + len(value) <= MOST_LETTERS]
+    return shared[:MOST_PARAMETERS]
 
 
 def target() -> Lead | None:

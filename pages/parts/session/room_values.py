@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Literal
 
 QUESTIONS = 3  # asked before and after the lesson (`lesson.questions`)
 AFTER = 6  # the lesson's place that shows what the class learned; its answers are revealed like a step's
+
+Query = tuple[tuple[str, str], ...]  # a link's parameters; a choice of several values has its name several times
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class Lead:
 
     number: int
     page: str
-    query: tuple[tuple[str, str], ...] = ()
+    query: Query = ()
     exact: bool = False
 
 
@@ -113,3 +117,22 @@ class Room:
     revealed: set[int] = field(default_factory=set)
     ends: float | None = None
     verdicts: Verdicts | None = None  # rooms of earlier versions lack it
+
+    def move(self, page: str, query: Iterable[tuple[str, str]]) -> None:
+        """The presenter leads and is on this page. The same place again is no move."""
+        place = _by_name(query)
+        if self.lead is None or (self.lead.page, self.lead.query) != (page, place):
+            self.moves += 1
+            self.lead = Lead(self.moves, page, place)
+
+    def send(self, page: str, query: Iterable[tuple[str, str]]) -> None:
+        """Send everybody to exactly this."""
+        self.moves += 1
+        self.sent = Lead(self.moves, page, _by_name(query), exact=True)
+        if self.lead is not None:
+            self.lead = self.sent
+
+
+def _by_name(query: Iterable[tuple[str, str]]) -> Query:
+    """In the order of names, so that the same place is the same; several values of one name stay in theirs."""
+    return tuple(sorted(query, key=itemgetter(0)))

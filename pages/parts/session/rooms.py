@@ -14,14 +14,14 @@ import re
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import TypeAdapter
 
 from pages.parts.session.room_store import Rooms, RoomStore
-from pages.parts.session.room_values import AFTER, QUESTIONS, Answers, Audited, Counts, Lead, Room, Seat, Tries, Vote
+from pages.parts.session.room_values import AFTER, QUESTIONS, Answers, Audited, Counts, Room, Seat, Tries, Vote
 
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # without 0, O, 1 and I, which are easily misread
 CODE_LETTERS = 5
@@ -150,13 +150,13 @@ class Classroom:
             room = _parsed(code, rooms.read(code))
             return rooms.new_samples(code, room.round, [_digest(room, one) for one in samples], MOST_SAMPLES)
 
-    def lead(self, code: str, page: str, query: Mapping[str, str]) -> None:
+    def lead(self, code: str, page: str, query: Iterable[tuple[str, str]]) -> None:
         """The presenter leads and is on this page. The same place again is no move."""
-        self._change(code, lambda room: _moved(room, page, tuple(sorted(query.items()))))
+        self._change(code, lambda room: room.move(page, query))
 
-    def send(self, code: str, page: str, query: Mapping[str, str]) -> None:
+    def send(self, code: str, page: str, query: Iterable[tuple[str, str]]) -> None:
         """Send everybody to exactly this, once: also the same place again, and also if the presenter does not lead."""
-        self._change(code, lambda room: _sent(room, page, tuple(sorted(query.items()))))
+        self._change(code, lambda room: room.send(page, query))
 
     def release(self, code: str) -> None:
         """The presenter no longer leads: everyone goes their own way, and sees answers when they like."""
@@ -303,19 +303,6 @@ def _add(room: Room, run_id: str, tries: Tries) -> None:
 
 def _digest(room: Room, thing: object) -> bytes:
     return hashlib.blake2b(repr(thing).encode(), key=bytes.fromhex(room.salt), digest_size=16).digest()
-
-
-def _moved(room: Room, page: str, query: tuple[tuple[str, str], ...]) -> None:
-    if room.lead is None or (room.lead.page, room.lead.query) != (page, query):
-        room.moves += 1
-        room.lead = Lead(room.moves, page, query)
-
-
-def _sent(room: Room, page: str, query: tuple[tuple[str, str], ...]) -> None:
-    room.moves += 1
-    room.sent = Lead(room.moves, page, query, exact=True)
-    if room.lead is not None:
-        room.lead = room.sent
 
 
 def _released(room: Room) -> None:

@@ -226,7 +226,7 @@ def test_who_skipped_the_guess_before_is_asked_again_under_the_veil():
     rooms = classroom.classroom()
     rooms.veil(code, True)
     assert "**It holds.**" in said(student.run()), "the presenter does not lead"
-    rooms.lead(code, "findings", {"claim": one.claim.id})
+    rooms.lead(code, "findings", [("claim", one.claim.id)])
     assert "**It holds.**" not in said(student.run()) and f"finding-{one.claim.id}-show" not in keys(student)
     press(student, f"finding-{one.claim.id}-0")
     assert "You guessed “It holds”." in said(student) and "**It holds.**" not in said(student)
@@ -237,7 +237,7 @@ def test_who_skipped_the_guess_before_is_asked_again_under_the_veil():
 def test_the_veil_stays_while_the_room_cannot_be_read(monkeypatch):
     code, _ = classroom.classroom().open()
     rooms = classroom.classroom()
-    rooms.lead(code, "findings", {})
+    rooms.lead(code, "findings", [])
     rooms.veil(code, True)
     student = visit("findings", room=code, guess="0")
     assert "The presenter will show the verdicts." in said(student)
@@ -259,7 +259,7 @@ def test_the_veil_stays_while_the_room_cannot_be_read(monkeypatch):
 def test_a_student_cannot_lift_the_veil_and_outside_a_class_there_is_none():
     code, _ = classroom.classroom().open()
     rooms = classroom.classroom()
-    rooms.lead(code, "findings", {})
+    rooms.lead(code, "findings", [])
     rooms.veil(code, True)
     student = visit("findings", room=code, host="A" * 12, guess="0")
     assert "The presenter will show the verdicts." in said(student) and "findings-veil" not in keys(student)

@@ -265,10 +265,11 @@ def test_a_presenter_who_leads_takes_the_class_along_and_holds_the_answer_back(s
         assert "Answer from these runs" not in said(guess(late, "nobody"))
     assert "4 predictions so far" in said(host.run()), "who skipped the question before can still vote"
 
+    silent = visit("lesson", step="1", screen="page", room=link(host, "room"))
     press(host, "lesson-1-show")
+    assert "Answer from these runs" in said(silent.run()) and not answers(silent), "who did not vote sees it, too"
     student.run()
     assert "Answer from these runs" in said(student) and "You guessed “nobody”" in said(student)
-
     press(host, "lesson-next")
     moves = classroom.classroom().counts(link(host, "room")).lead.number
     host.run()
@@ -321,13 +322,13 @@ def test_a_countdown_runs_for_everyone(served):
 def test_only_the_presenter_leads(served):
     code, key = classroom.classroom().open()
     rooms = classroom.classroom()
-    rooms.lead(code, "playground", {"left": "gpt2-1"})
+    rooms.lead(code, "playground", [("left", "gpt2-1")])
     first = rooms.counts(code).lead
-    rooms.lead(code, "playground", {"left": "gpt2-1"})
+    rooms.lead(code, "playground", [("left", "gpt2-1")])
     assert rooms.counts(code).lead == first, "the same place is no move"
     student = visit("lesson", step="1", screen="page", room=code)
     assert "class-lead" not in {toggle.key for toggle in student.toggle}
-    rooms.lead(code, "lesson", {"step": "<b>"})
+    rooms.lead(code, "lesson", [("step", "<b>")])
     assert rooms.counts(code).lead.number == first.number + 1
     student.run()
     assert not student.exception and "step" not in student.query_params, "no place of that name: the start"

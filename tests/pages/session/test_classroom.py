@@ -228,13 +228,13 @@ def test_the_three_questions_are_answered_once_and_in_their_time(rooms):
 
 def test_everybody_is_sent_once_to_the_same_place_too(rooms):
     code, _ = rooms.open()
-    rooms.send(code, "patients", {"patient": "P0001"})
+    rooms.send(code, "patients", [("patient", "P0001")])
     first = rooms.counts(code)
     assert first.lead is None and first.sent.exact
-    rooms.send(code, "patients", {"patient": "P0001"})
+    rooms.send(code, "patients", [("patient", "P0001")])
     assert rooms.counts(code).sent.number > first.sent.number
-    rooms.lead(code, "lesson", {"step": "2"})
-    rooms.send(code, "playground", {})
+    rooms.lead(code, "lesson", [("step", "2")])
+    rooms.send(code, "playground", [])
     now = rooms.counts(code)
     assert now.lead == now.sent, "who joins later goes there as well while the presenter leads"
 
@@ -247,7 +247,7 @@ def test_leading_takes_a_class_to_the_same_prompt_but_answers_none(monkeypatch, 
     """Trade-off shows a stored text of the link's prompt; Playground would have a model answer it."""
     code, _ = rooms.open()
     monkeypatch.setattr(classroom, "_by_host", lambda change: change(rooms, code))
-    classroom.lead(page, {"at": "8", "prompt": "Re:", "attempt": "3", "guess": "1"})
+    classroom.lead(page, [("at", "8"), ("prompt", "Re:"), ("attempt", "3"), ("guess", "1")])
     lead = rooms.counts(code).lead
     assert lead is not None and (lead.page, dict(lead.query)) == (page, led)
 

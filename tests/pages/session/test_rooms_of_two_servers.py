@@ -58,7 +58,7 @@ def test_a_student_on_the_other_server_is_in_the_class(servers: tuple[Classroom,
     assert two.join(code, "seat") == 0 and one.counts(code).joined == 1
     assert two.answer(code, "seat", 0, 2, after=False) and one.answers(code, "seat").before == (2, None, None)
     assert two.predict(code, "seat", 1, "a") and not one.predict(code, "seat", 1, "b"), "one browser has one vote"
-    one.lead(code, "lesson", {"step": "2"})
+    one.lead(code, "lesson", [("step", "2")])
     one.reveal(code, 1)
     one.count_down(code, 60)
     one.choose(code, Audited("run", helped=True))

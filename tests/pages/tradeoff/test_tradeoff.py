@@ -20,6 +20,7 @@ from core.evaluation.sweep.sweeps import sweeps_of
 from core.evaluation.wording import perplexity_text
 from core.jobs.engine import Engine, Job
 from core.runs.store import Workspace
+from pages.parts.session import classroom
 from pages.parts.tradeoff import slider
 from pages.parts.tradeoff.charts import EpsilonAxis
 from pages.parts.tradeoff.hypothetical import what_if
@@ -185,6 +186,18 @@ def test_the_chosen_risks_are_in_the_link_like_their_limits(data):
     app.switch_page("pages/glossary.py").run()
     app.switch_page("pages/tradeoff.py").run()
     assert not app.exception and app.multiselect(key="risks").value == ["auc_loss"]
+
+
+def test_everybody_gets_all_chosen_risks(data):
+    """They stand in the link one after the other, under one name."""
+    risks = ["auc_loss", "full_name_patients_excess"]
+    code, key = classroom.classroom().open()
+    app = opened(view="Which ε?", room=code, host=key, risks=list(map(registry.measure_name, risks)))
+    assert app.multiselect(key="risks").value == risks
+    app.button(key="class-everybody").click().run()
+    sent = classroom.classroom().counts(code).sent
+    assert not app.exception and sent is not None
+    assert [value for name, value in sent.query if name == "risks"] == list(map(registry.measure_name, risks))
 
 
 def test_an_imagined_training_starts_from_the_sweeps_own(data, smoke_specs):
