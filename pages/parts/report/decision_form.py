@@ -33,18 +33,24 @@ def given() -> Decision:
     return Decision() if kept is None else Decision.model_validate_json(kept)
 
 
-def _limits(now: Mapping[str, float]) -> dict[str, float]:
-    """A box for every figure that can be limited; the filled ones by key, shares between 0 and 1."""
+def _limits(now: Mapping[str, float]) -> tuple[dict[str, float], str]:
+    """A box for every figure that can be limited.
+
+    Returns:
+        The filled ones by key, shares between 0 and 1; and what is wrong with the first that is out of its range. The
+        boxes have no range themselves: the browser would keep such a number back, and “Keep” would say nothing.
+    """
     from core.evaluation import registry
 
-    found, columns = {}, st.columns(COLUMNS)
+    found, wrong, columns = {}, "", st.columns(COLUMNS)
     for number, (name, limit) in enumerate(registry.limits().items()):
         whole = 100.0 if registry.number_format(name).share else 1.0
         least, most = (whole * end for end in registry.limit_range(name))
+        label = f"{limit.label[0].upper()}{limit.label[1:]}, at most{' (%)' if whole > 1 else ''}"
         value = columns[number % COLUMNS].number_input(
-            f"{limit.label[0].upper()}{limit.label[1:]}, at most{' (%)' if whole > 1 else ''}",
-            least,
-            most,
+            label,
+            None,
+            None,
             round(whole * now[name], 10) if name in now else None,
             step=whole / 100,
             format="%.12g",
@@ -53,7 +59,9 @@ def _limits(now: Mapping[str, float]) -> dict[str, float]:
         )
         if value is not None:
             found[name] = round(value / whole, 12)
-    return found
+            if not least <= value <= most:
+                wrong = wrong or f"“{label}” takes a number from {least:g} to {most:g}, not {value:g}."
+    return found, wrong
 
 
 def _refusal(error: ValidationError, filled: Sequence[int]) -> str:
@@ -93,7 +101,7 @@ def show() -> None:
             "Limits on figures of this model, which the report compares with what was measured. A limit is met if the "
             "worse end of the 95\u00a0% interval meets it. Leave a box empty for no limit."
         )
-        answers["limits"] = _limits(now.limits)
+        answers["limits"], wrong = _limits(now.limits)
         ways: list[Access] = list(ACCESS)
         answers["access"] = st.selectbox(
             "How do they get it?", ways, ways.index(now.access), format_func=ACCESS.__getitem__, key="decision_access"
@@ -114,6 +122,9 @@ def show() -> None:
             )
         sent = st.form_submit_button("Keep for the report", icon=":material/edit_document:")
     if not sent:
+        return
+    if wrong:
+        st.error(wrong, icon=":material/error:")
         return
     filled = [number for number, one in enumerate(people) if any(one.values())]
     try:

@@ -270,3 +270,17 @@ def test_limits_of_the_form_are_compared_and_kept(data, smoke_specs):
     kept = Decision.model_validate_json(app.session_state[decision_form.KEPT])
     assert kept.limits == {"auc_strongest": 0.05, "full_name_patients_excess": 0.071}
     assert app.number_input(key="decision_limit_full_name_patients_excess").value == 7.1
+
+
+def test_a_limit_out_of_its_range_is_refused_by_its_box(data, smoke_specs):
+    app = opened(runs=smoke_specs["dp"].run_id)
+    app.text_area(key="decision_owner").set_value("CISO")
+    app.number_input(key="decision_limit_full_name_patients_excess").set_value(150.0)
+    next(button for button in app.button if "Keep for the report" in button.label).click().run()
+    (error,) = [error.value for error in app.error if "takes a number" in error.value]
+    assert error.endswith("at most (%)” takes a number from 0 to 100, not 150.")
+    assert decision_form.KEPT not in app.session_state
+    assert app.text_area(key="decision_owner").value == "CISO", "the other answers stay in the form"
+    app.number_input(key="decision_limit_full_name_patients_excess").set_value(15.0)
+    next(button for button in app.button if "Keep for the report" in button.label).click().run()
+    assert Decision.model_validate_json(app.session_state[decision_form.KEPT]).owner == "CISO"
