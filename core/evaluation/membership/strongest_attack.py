@@ -60,7 +60,7 @@ def scores_of(run: Run, audit: StoredAudit | None) -> pd.DataFrame:
     An audit of single attacks may lack the loss attack, which may well be the strongest.
     """
     scores = pd.DataFrame() if audit is None else audit.table("scores")
-    if len(scores) and LOSS in set(scores["attack"]):
+    if len(scores) and (scores["attack"] == LOSS).any():
         return scores
     quick = run.table("scores")
     quick = quick[quick["attack"] == LOSS]

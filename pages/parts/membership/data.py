@@ -65,7 +65,7 @@ def attacks(run: Run) -> set[str]:
 
 @resources.cached_data(max_entries=64, show_spinner=False)
 def _attacks(key: str, _scores: pd.DataFrame) -> set[str]:
-    return set(_scores["attack"])
+    return set(_scores["attack"].unique())
 
 
 def complete_attacks(run: Run) -> list[str]:
