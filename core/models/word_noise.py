@@ -52,7 +52,7 @@ class WordNoise(BaseModel):
         """The least noise that a spec's (ε, δ) allows.
 
         Raises:
-            ValueError: for a spec without ε, or with one whose noise is too small or too large to be computed.
+            ValueError: for a spec without ε, or with one that needs less or more noise than can be computed.
         """
         if spec.epsilon is None:
             raise ValueError("a vocabulary without ε has no noise")

@@ -57,12 +57,12 @@ def check(
         return []
     warnings = []
     units = notes if privacy.unit == "note" else patients
-    delta, whose = privacy.delta, ""
+    delta, parts = privacy.delta, ""
     if vocabulary is not None:
-        delta, whose = delta + WordNoise.planned(vocabulary).delta, " of training and vocabulary together"
+        delta, parts = delta + WordNoise.planned(vocabulary).delta, " of training and vocabulary together"
     if delta >= 1 / units:
         warnings.append(
-            f"δ = {delta:g}{whose} is not below 1/n (1/{units} {privacy.unit}s = {1 / units:.2g}): a mechanism that "
+            f"δ = {delta:g}{parts} is not below 1/n (1/{units} {privacy.unit}s = {1 / units:.2g}): a mechanism that "
             f"publishes one {privacy.unit} at random would pass as private. Choose a smaller δ."
         )
     if privacy.accountant == "gdp":

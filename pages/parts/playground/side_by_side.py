@@ -228,8 +228,8 @@ def draw(prompt: str, answer: Answer, slot: DeltaGenerator) -> None:
             st.caption("Stopped before the first word.")
         if answer.texts:
             why = " · click a mark" * any(answer.spans)
-            told = f"{_seeds_text(answer)}{' · stopped early' * answer.stopped}{why}"
-            st.markdown(f"{_badge(answer)} :small[{told}]")
+            caption = f"{_seeds_text(answer)}{' · stopped early' * answer.stopped}{why}"
+            st.markdown(f"{_badge(answer)} :small[{caption}]")
             keys = [text_key(answer.run_id, text) for text in answer.texts]
             st.html(_texts_html(prompt, answer.texts, answer.spans, keys=keys))
 

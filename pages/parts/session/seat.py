@@ -1,8 +1,8 @@
 """A browser's seat in a class: a random name that it keeps in a cookie.
 
-Whoever reloads the page is then no second voter, and can still cancel their jobs. The name says nothing about a person.
-Rooms store only a digest of it under their own key, so two classes cannot be linked. Without cookies a seat lasts as
-long as the session.
+A student who reloads the page is then no second voter, and can still cancel their jobs. The name says nothing about a
+person. Rooms store only a digest of it under their own key, so two classes cannot be linked. Without cookies a seat
+lasts as long as the session.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def seat() -> str:
 
 
 def user() -> str:
-    """The seat as a user's name in the queue. A digest: the name is on disk, and whoever reads it gets no seat."""
+    """The seat as a user's name in the queue. A digest: the name is on disk, and reading it there gives no seat."""
     return "seat-" + hashlib.sha256(seat().encode()).hexdigest()[:32]
 
 
