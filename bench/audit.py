@@ -12,13 +12,13 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from bench._ratio import Figures, check_rounds, figure, show
 from core.pipeline.full_audit import audit as attack
 from core.pipeline.training_run import execute
+from core.runs.events import Event
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS, AuditSpec, CorpusSpec, ModelKind, ModelSpec, RunSpec, TrainingSpec, recipe
 
@@ -64,7 +64,7 @@ def _seconds(spec: RunSpec, attacks: Sequence[str] | None) -> tuple[float, float
         execute(spec.base_spec(), workspace)  # not measured: with the shipped runs the control exists already
         stages: list[tuple[str, float]] = []
 
-        def note(event: dict[str, Any]) -> None:
+        def note(event: Event) -> None:
             if event["event"] == "stage":
                 stages.append((event["stage"], time.process_time()))
 
@@ -80,6 +80,6 @@ def _seconds(spec: RunSpec, attacks: Sequence[str] | None) -> tuple[float, float
     return spent, trained
 
 
-def _tell(event: dict[str, Any]) -> None:
+def _tell(event: Event) -> None:
     if event["event"] == "outcome":
         print(f"{event['seconds']:8.1f} s  {event['attack']}  {event['message']}", file=sys.stderr, flush=True)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json as json_format
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from core.jobs.time_left import TimeLeft
 from core.jobs.times.costs import CONTROL, Stage, default_stages
 from core.jobs.times.expected import EARLIER, corrected, slowness, stage_seconds
+from core.runs.events import Event
 from core.runs.run import Run
 from core.runs.store import Workspace
 
@@ -66,7 +67,7 @@ def replayed(events: Sequence[Mapping[str, Any]], stages: Sequence[Stage]) -> di
             if share not in shown and event["time"] >= at and estimator.ends is not None:
                 estimator.at(at)
                 shown[share] = estimator.ends - at
-        estimator.read(event)
+        estimator.read(cast(Event, event))
     return shown
 
 

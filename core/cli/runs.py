@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from core.evaluation.stats.bootstrap import Interval
+    from core.runs.events import Event
     from core.runs.run import Run
     from core.runs.store import Workspace
 
@@ -291,7 +292,7 @@ def forget(
         answer(out, text, as_json=as_json)
 
 
-def _stage(event: dict[str, Any]) -> None:
+def _stage(event: Event) -> None:
     if event["event"] == "stage":
         say(f"  {event['message']}")
     elif event["event"] == "epoch":

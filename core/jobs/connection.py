@@ -21,7 +21,7 @@ from distributed.client import ClosedClientError
 from distributed.comm import get_address_host_port
 
 from core.common.program import PROGRAM
-from core.jobs.by_store.messages import Event, ask_to_stop, listen
+from core.jobs.by_store.messages import Message, ask_to_stop, listen
 from core.jobs.task import get_ready
 from core.jobs.workers import MOST_NAMED, Fit, fit_workers, task_caller
 from core.runs.remote.store import Store
@@ -50,7 +50,7 @@ class Connection:
     `listener`, if given, gets what workers without the data folder send under `topic` (core.jobs.by_store.messages).
     """
 
-    def __init__(self, address: str | None, listener: Callable[[Event], None] | None = None) -> None:
+    def __init__(self, address: str | None, listener: Callable[[Message], None] | None = None) -> None:
         self.address = address
         self.listener = listener
         self.topic = f"phi-leak-lab-{secrets.token_hex(8)}"

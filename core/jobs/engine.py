@@ -15,6 +15,7 @@ from typing import Any
 
 from distributed import Future
 
+from core.jobs.by_store.messages import Message
 from core.jobs.by_store.mirror import Mirror, bring, check_for_store
 from core.jobs.connection import Connection, EngineFailed, server_scheduler
 from core.jobs.limits import Limits, Refused, Request, User, check
@@ -173,11 +174,11 @@ class Engine(QueueRights):
         self._mirror.begin(ticket.key, work, ticket.submitted)
         return work.task_by_store(ticket.submitted, self._connection.topic, ticket.key)
 
-    def _hear(self, event: dict[str, Any]) -> None:
+    def _hear(self, message: Message) -> None:
         """Follow a worker that shares only the store. Called in the client's loop, which nothing may hold up."""
         assert self._mirror is not None  # else nobody listens
-        if not self._mirror.hear(event):
-            threading.Thread(target=self._stop_withdrawn, args=(event["key"],), daemon=True).start()
+        if not self._mirror.hear(message):
+            threading.Thread(target=self._stop_withdrawn, args=(message["key"],), daemon=True).start()
 
     def _stop_withdrawn(self, key: str) -> None:
         """Stop a job that a worker still reports, but another server of the data folder has cancelled or taken."""

@@ -8,12 +8,12 @@ the job is clearly slower than expected, and then `slower` names the stage.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from core.jobs.times.costs import CONTROL, Stage
 from core.jobs.times.expected import PAUSE_SECONDS, expected_stages, stage_key
 from core.jobs.work import Work
+from core.runs.events import Event
 
 OWN_PACE = 0.1  # share of a stage at which its own pace counts as much as the expectation
 PRIOR_SECONDS = 15.0  # so much of a job must be over before its speed counts as much as the expectation
@@ -52,10 +52,11 @@ class TimeLeft:
 
     def _begin(self, key: str, now: float) -> None:
         self._key, self._began = key, now
-        self._share, self._first_share, self._phase, self._counted = 0.0, None, now, now
+        self._share, self._phase, self._counted = 0.0, now, now
+        self._first_share: float | None = None
         self._phases = 0
 
-    def read(self, event: Mapping[str, Any]) -> None:
+    def read(self, event: Event) -> None:
         """Take in one event."""
         now = event.get("time")
         if now is None:
@@ -130,7 +131,7 @@ class TimeLeft:
         self._done.discard(key)
         self._begin(key, now)
 
-    def _progress(self, event: Mapping[str, Any], now: float) -> None:
+    def _progress(self, event: Event, now: float) -> None:
         match event["event"]:
             case "step":
                 share, before = event["step"] / event["steps"], (event["step"] - 1) / event["steps"]
@@ -175,6 +176,8 @@ class TimeLeft:
 
     def _speed(self) -> float:
         """Factor by which this job takes longer than expected, judged by what is over."""
+        taken: float
+        expected: float
         taken, expected = map(sum, zip(*self._spent, (0.0, 0.0), strict=True))
         if self._first_share is not None and not self._phases and not self._counts_again():
             taken += self._counted - self._began

@@ -189,7 +189,7 @@ class Work:
         if status is not None:
             failed = {"state": "failed", "message": message, "finished": time.time()}
             write_status(self.folder, status.model_copy(update=failed))
-            append_event(self.folder, "failed", message=message)
+            append_event(self.folder, {"event": "failed", "message": message})
 
     def task(self, submitted: float) -> tuple[str, str, str, tuple[str, ...], float]:
         """The function of `core.jobs.task` for it, and its arguments. Raises RunNotFound, RunBroken."""

@@ -23,7 +23,7 @@ from core.common.folders import building, publish
 from core.corpus.tables import Corpus
 from core.evaluation.forgetting import ARMS
 from core.runs.audits import Outcome, StoredAudit, file_name
-from core.runs.events import asked_to_cancel
+from core.runs.events import Listener, asked_to_cancel
 from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.lock import held
 from core.runs.run import Run
@@ -89,9 +89,7 @@ def _private(run: Run, workspace: Workspace) -> Run | None:
     return min(alike, key=far, default=None)
 
 
-def retrain(
-    run: Run, patient: str, workspace: Workspace, *, on_event: Callable[[dict[str, Any]], None] | None = None
-) -> Run:
+def retrain(run: Run, patient: str, workspace: Workspace, *, on_event: Listener | None = None) -> Run:
     """Exact unlearning: the run of the same settings and seed that never reads the patient. Made once.
 
     Raises as `core.pipeline.training_run.execute`, and ValueError if the patient is not a member.

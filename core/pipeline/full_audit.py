@@ -15,14 +15,23 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import pandas as pd
 
 from core.common.errors import Cancelled
 from core.evaluation.audit_summaries import Audited, Summary
 from core.runs.audits import ATTACKS_FILE, Outcome, StoredAudit
-from core.runs.events import CANCEL_FILE, STATUS_FILE, EventLog, Status, asked_to_cancel, read_status, write_status
+from core.runs.events import (
+    CANCEL_FILE,
+    STATUS_FILE,
+    EventLog,
+    Listener,
+    Status,
+    asked_to_cancel,
+    read_status,
+    write_status,
+)
 from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.lock import held
 from core.runs.run import Run
@@ -33,7 +42,6 @@ if TYPE_CHECKING:
 
 EVENT_SECONDS = 0.5  # shortest time between two reports of progress
 SUMMARY = "summary: "  # prefix of a summary's name among the names of attacks
-EventListener = Callable[[dict[str, Any]], None]
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +68,7 @@ def audit(
     *,
     attacks: Sequence[str] | None = None,
     again: bool = False,
-    on_event: EventListener | None = None,
+    on_event: Listener | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> StoredAudit:
     """Run the battery on a run and return what is stored. Finished attacks are not repeated, except with `again`.
@@ -111,15 +119,15 @@ def _under_way(folder: Path, events: EventLog) -> Iterator[None]:
     except Cancelled as cancelled:
         now = read_status(folder)
         if now is None or now.submitted == submitted:  # else it was submitted again, and its state is that of a new job
-            events.emit("cancelled", message=str(cancelled))
+            events.emit({"event": "cancelled", "message": str(cancelled)})
             (folder / STATUS_FILE).unlink(missing_ok=True)
         raise
     except Exception as error:
         failed = Status(state="failed", message=str(error), submitted=submitted, started=started, finished=time.time())
         write_status(folder, failed)
-        events.emit("failed", message=str(error))
+        events.emit({"event": "failed", "message": str(error)})
         raise
-    events.emit("done", message="The audit is complete.")
+    events.emit({"event": "done", "message": "The audit is complete."})
     (folder / STATUS_FILE).unlink(missing_ok=True)  # last: without this file, readers take the log as complete
 
 
@@ -236,7 +244,7 @@ class _Battery:
         if open_ones:
             target = target_of(self.run, self.workspace)
             for number, attack in enumerate(open_ones, start=1):
-                self.events.emit("attack", attack=attack.name, number=number, of=len(open_ones))
+                self.events.emit({"event": "attack", "attack": attack.name, "number": number, "of": len(open_ones)})
                 self._attack(stored, attack, target)
         self.figures(stored, open_figures(self.run, self.workspace))
         return stored
@@ -281,7 +289,7 @@ class _Battery:
             state, message = "failed", f"{type(error).__name__}: {error}"
         seconds = time.monotonic() - begun
         stored.record(Outcome(name, state, round(seconds, 3), message, tuple(tables), version, time.time()), tables)
-        self.events.emit("outcome", attack=name, state=state, seconds=seconds, message=message)
+        self.events.emit({"event": "outcome", "attack": name, "state": state, "seconds": seconds, "message": message})
 
     def _report(self, attack: str) -> Report:
         """Report progress of one attack and its remaining time at intervals; raises when the audit is stopped.
@@ -300,7 +308,9 @@ class _Battery:
             if now - reported >= EVENT_SECONDS or done == total:
                 reported = now
                 left = (now - begun) / done * (total - done) if done else None
-                self.events.emit("progress", attack=attack, done=done, total=total, eta_seconds=left)
+                self.events.emit(
+                    {"event": "progress", "attack": attack, "done": done, "total": total, "eta_seconds": left}
+                )
 
         return report
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 from core.common.formatting import promised_text
+from core.runs.events import Event, Listener
 
 Say = Callable[[str], None]
 SAY_SECONDS = 2.0
@@ -14,14 +14,14 @@ SAY_SECONDS = 2.0
 
 def training_lines(
     say: Say, *, stage: str = "{}", every: float = SAY_SECONDS, clock: Callable[[], float] = time.monotonic
-) -> Callable[[dict[str, Any]], None]:
+) -> Listener:
     """A listener to a training: tells each stage at once, and a step at most `every` seconds, the last one always.
 
     `stage` is how a stage's message is written, with `{}` in its place.
     """
     said = clock() - every
 
-    def tell(event: dict[str, Any]) -> None:
+    def tell(event: Event) -> None:
         nonlocal said
         if event["event"] == "stage":
             say(stage.format(event["message"]))
@@ -34,10 +34,10 @@ def training_lines(
     return tell
 
 
-def audit_lines(say: Say) -> Callable[[dict[str, Any]], None]:
+def audit_lines(say: Say) -> Listener:
     """A listener to a full audit: tells each attack, its progress, and an outcome other than done."""
 
-    def tell(event: dict[str, Any]) -> None:
+    def tell(event: Event) -> None:
         if event["event"] == "attack":
             say(f"[{event['number']}/{event['of']}] {event['attack']}")
         elif event["event"] == "progress" and event["eta_seconds"] is not None:

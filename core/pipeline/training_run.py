@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
 
@@ -26,7 +26,21 @@ from core.pipeline.epochs.evaluation import evaluator
 from core.pipeline.epochs.sample import writer
 from core.pipeline.quick_audit import Report, Stop, attacks_of
 from core.runs import noise_key
-from core.runs.events import CANCEL_FILE, EventLog, State, Status, asked_to_cancel, read_status, write_status
+from core.runs.events import (
+    CANCEL_FILE,
+    EpochRecord,
+    Event,
+    EventLog,
+    InStepRecord,
+    Listener,
+    Sample,
+    State,
+    Status,
+    StepRecord,
+    asked_to_cancel,
+    read_status,
+    write_status,
+)
 from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.lock import held
 from core.runs.remote.sharing import fetched, leased, publish, shared, store_of
@@ -41,8 +55,6 @@ if TYPE_CHECKING:
     from core.models.dp_vocabulary import OwnWords
     from core.training.events import EpochEvaluation, EpochEvent
 
-EventListener = Callable[[dict[str, Any]], None]
-
 
 class RunBusy(Exception):
     """Another process is making this run. The message is a sentence."""
@@ -53,7 +65,7 @@ def execute(
     workspace: Workspace,
     *,
     wait: bool = True,
-    on_event: EventListener | None = None,
+    on_event: Listener | None = None,
     should_stop: Callable[[], bool] | None = None,
     asked_again: Callable[[], bool] | None = None,
 ) -> Run:
@@ -150,7 +162,7 @@ class RunBuilder:
 
     spec: RunSpec
     workspace: Workspace
-    on_event: EventListener | None
+    on_event: Listener | None
     stop: Stop
     asked_again: Stop
 
@@ -163,11 +175,11 @@ class RunBuilder:
                 self._mark(work, "running")
                 self._stages(work, log)
                 self._mark(work, "done")
-                log.emit("done", message="The run is complete.")
+                log.emit({"event": "done", "message": "The run is complete."})
             return self.workspace.complete(work)
         except Cancelled as cancelled:
             if not self.asked_again():
-                log.emit("cancelled", message=str(cancelled))
+                log.emit({"event": "cancelled", "message": str(cancelled)})
                 self.workspace.discard(work)
             raise
         except Exception as error:
@@ -253,25 +265,25 @@ class RunBuilder:
 
         evaluate, write = evaluator(corpus, self.spec), writer(corpus, self.spec.audit)
         if not (work / "checkpoint").exists():  # an interrupted run has its first text already
-            log.emit("sample", epoch=0, step=0, **write(lm))
-        written: dict[str, Any] = {}
+            log.emit({"event": "sample", "epoch": 0, "step": 0, **write(lm)})
+        written: list[Sample] = []  # from the evaluation of an epoch to its event
 
         def look(model: LanguageModel) -> EpochEvaluation:
-            written.update(write(model))
+            written.append(write(model))
             return evaluate(model)
 
         def end_epoch(event: EpochEvent) -> None:
-            log.emit("epoch", **asdict(event))
-            log.emit("sample", epoch=event.epoch, step=event.step, **written)
+            log.emit(cast(EpochRecord, {"event": "epoch", **asdict(event)}))
+            log.emit({"event": "sample", "epoch": event.epoch, "step": event.step, **written.pop()})
 
         result = train(
             lm,
             notes,
             self.spec.training,
             self.spec.privacy,
-            on_step=lambda event: log.emit("step", **asdict(event)),
+            on_step=lambda event: log.emit(cast(StepRecord, {"event": "step", **asdict(event)})),
             on_epoch=end_epoch,
-            on_progress=lambda event: log.emit("progress_in_step", **asdict(event)),
+            on_progress=lambda event: log.emit(cast(InStepRecord, {"event": "progress_in_step", **asdict(event)})),
             should_stop=self.stop,
             checkpoint=work / "checkpoint",
             evaluate=look,
@@ -299,7 +311,7 @@ class RunBuilder:
         """The public base model's run on the same cohort; its stages are reported as progress of this run."""
         log.stage("base control", "Running the same attacks on the public base model, which read none of the notes")
 
-        def tell(event: dict[str, Any]) -> None:
+        def tell(event: Event) -> None:
             if event["event"] == "stage":
                 log.stage("base control", f"Control: {event['message']}")
             elif event["event"] == "progress":
@@ -353,7 +365,7 @@ class RunBuilder:
         """Record a failure. What was trained stays, so starting the run again resumes from there."""
         try:
             self._mark(work, "failed", str(error))
-            log.emit("failed", message=str(error))
+            log.emit({"event": "failed", "message": str(error)})
         except OSError:  # the disk has no room even for that: leave nothing behind that looks like a run
             self.workspace.discard(work)
 

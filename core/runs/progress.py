@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from core.phi.spans import Span
-from core.runs.events import EVENTS_FILE, read_events_from
+from core.runs.events import EVENTS_FILE, EpochRecord, Event, SampleRecord, StepRecord, read_events_from
 
 ENDED = ("done", "cancelled", "failed")
 
@@ -83,11 +83,11 @@ class Progress:
         return min(1.0, max(0.0, now - self.started) / max(1e-6, self.ends - self.started, now - self.started))
 
 
-def progress_of(events: Iterable[dict[str, Any]]) -> Progress:
+def progress_of(events: Iterable[Mapping[str, Any]]) -> Progress:
     """Read an event log from its start. Steps repeated after an interruption count once, with their last values."""
     progress = Progress()
     for event in events:
-        _read(progress, event)
+        _read(progress, cast(Event, event))
     return progress
 
 
@@ -98,7 +98,7 @@ class Estimator(Protocol):
     ends: float | None
     slower: str
 
-    def read(self, event: Mapping[str, Any]) -> None:
+    def read(self, event: Event) -> None:
         """Take in one event."""
 
     def at(self, now: float) -> None:
@@ -161,7 +161,7 @@ class ProgressReader:
         self._seen, self._offset, self._progress, self._estimator = log, 0, Progress(), None
 
 
-def _read(progress: Progress, event: dict[str, Any]) -> None:
+def _read(progress: Progress, event: Event) -> None:
     progress.updated = event.get("time")
     match event["event"]:
         case "stage":
@@ -188,7 +188,7 @@ def _read(progress: Progress, event: dict[str, Any]) -> None:
             progress.stage, progress.message, progress.eta_seconds = event["event"], event["message"], None
 
 
-def _step(progress: Progress, event: dict[str, Any]) -> None:
+def _step(progress: Progress, event: StepRecord) -> None:
     while progress.steps_taken and progress.steps_taken[-1] >= event["step"]:
         of_steps: tuple[list[Any], ...] = (progress.steps_taken, progress.loss, progress.epsilon)
         for values in of_steps:
@@ -209,14 +209,14 @@ def _step(progress: Progress, event: dict[str, Any]) -> None:
     progress.done, progress.total, progress.step_loss = 0, 0, None
 
 
-def _epoch(progress: Progress, event: dict[str, Any]) -> None:
+def _epoch(progress: Progress, event: EpochRecord) -> None:
     progress.epoch_steps.append(event["step"])
     progress.eval_loss.append(event["eval_loss"])
     for canary_id, bits in event["canary_exposure"].items():
         progress.exposure.setdefault(canary_id, []).append(bits)
 
 
-def _sample(progress: Progress, event: dict[str, Any]) -> None:
+def _sample(progress: Progress, event: SampleRecord) -> None:
     progress.samples = [sample for sample in progress.samples if sample.epoch < event["epoch"]]
     spans = tuple(Span(**{**span, "patient_ids": tuple(span["patient_ids"])}) for span in event["spans"])
     progress.samples.append(EpochSample(event["epoch"], event["step"], event["prompt"], event["text"], spans))

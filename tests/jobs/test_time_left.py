@@ -139,14 +139,14 @@ def test_a_reader_follows_the_estimate_and_starts_again_with_a_new_log(tmp_path)
 
     reader = ProgressReader(tmp_path, make)
     assert reader.read().ends is None and made == []
-    append_event(tmp_path, "stage", stage="corpus", message="")
+    append_event(tmp_path, {"event": "stage", "stage": "corpus", "message": ""})
     first = reader.read()
     assert first.ends - first.started == pytest.approx(150.0, abs=5.0)
     assert first.seconds_left(first.ends + 9.0) == 0.0 and 0.0 <= first.whole_share(first.started + 30.0) <= 0.25
-    append_event(tmp_path, "done", message="")
+    append_event(tmp_path, {"event": "done", "message": ""})
     assert reader.read().ends is None and reader.read().seconds_left(0.0) is None
     (tmp_path / "events.jsonl").rename(tmp_path / "old")
-    append_event(tmp_path, "stage", stage="corpus", message="again")
+    append_event(tmp_path, {"event": "stage", "stage": "corpus", "message": "again"})
     assert reader.read().ends is not None and len(made) == 2
 
 

@@ -6,11 +6,11 @@ import importlib
 import re
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 from core.jobs.work import JobState
 from core.pipeline.quick_audit import ATTACKS, READS
-from core.runs.events import State
+from core.runs.events import Event, State
 from core.runs.tables import ADDED, OPTIONAL, SCHEMAS
 from core.training.events import EpochEvent, InStepEvent, StepEvent
 
@@ -66,10 +66,14 @@ def test_tables_have_the_columns_that_are_written_down():
 
 
 def test_events_have_the_keys_that_are_written_down():
-    rows = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", EVENTS, flags=re.MULTILINE))
+    rows = dict(re.findall(r"^\| `(\w+)`.* \| (.+) \|$", EVENTS, flags=re.MULTILINE))
+    written = {event: set(re.findall(r"`(\w+)`", re.sub(r"\([^()]*\)", "", row))) for event, row in rows.items()}
+    kinds = {get_args(get_type_hints(kind)["event"])[0]: get_type_hints(kind) for kind in get_args(Event)}
+    assert {event: set(kind) - {"event", "time"} for event, kind in kinds.items()} == written | {
+        "progress": written["progress"] | {"attack"}  # described within a bracket
+    }
     for event, kind in (("step", StepEvent), ("progress_in_step", InStepEvent), ("epoch", EpochEvent)):
-        written = re.findall(r"`(\w+)`", re.sub(r"\([^()]*\)", "", rows[event]))
-        assert written == [field.name for field in fields(kind)], event
+        assert [*kinds[event]][2:] == [field.name for field in fields(kind)], event
     stages = re.findall(r"`([\w :]+)`", rows["stage"].split("(")[1].split(")")[0])
     audits = [attack.stage for attack in ATTACKS]
     assert stages == ["corpus", "base control", "vocabulary", "training", *audits, READS.stage, "saving"]

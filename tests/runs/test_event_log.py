@@ -45,8 +45,9 @@ def epoch(number: int, at: int, bits: float) -> dict:
 
 def test_a_cut_off_line_and_rubbish_are_left_out(tmp_path: Path) -> None:
     assert read_events(tmp_path) == []
-    append_event(tmp_path, "stage", stage="corpus", message="„Grüße“\nzwei")
-    append_event(tmp_path, "step", loss=np.float32(1.5), epsilon=math.inf, canary_exposure={"C1": np.float64(2)})
+    append_event(tmp_path, {"event": "stage", "stage": "corpus", "message": "„Grüße“\nzwei"})
+    figures = {"loss": np.float32(1.5), "epsilon": math.inf, "canary_exposure": {"C1": np.float64(2)}}
+    append_event(tmp_path, {"event": "step", **figures})
     with (tmp_path / EVENTS_FILE).open("ab") as file:
         file.write(b'[1]\n"x"\n{"event": 5}\n\xff\xfe\n{"event": "step", "lo')
     first, second = read_events(tmp_path)
@@ -56,7 +57,7 @@ def test_a_cut_off_line_and_rubbish_are_left_out(tmp_path: Path) -> None:
 
 def test_a_line_that_is_nested_too_deeply_is_left_out(tmp_path: Path) -> None:
     (tmp_path / EVENTS_FILE).write_text("[" * 100_000 + "\n", encoding="utf-8")
-    append_event(tmp_path, "stage", stage="corpus")
+    append_event(tmp_path, {"event": "stage", "stage": "corpus"})
     assert [one["event"] for one in read_events(tmp_path)] == ["stage"]
 
 
@@ -121,7 +122,7 @@ def test_following_a_growing_diary_gives_what_reading_it_whole_gives(tmp_path: P
     reader = ProgressReader(tmp_path)
     assert reader.read() == Progress()
     for event in (step(1), step(2), epoch(1, 2, 3.0), step(3), step(2), step(3), {"event": "done", "message": "."}):
-        append_event(tmp_path, **event)
+        append_event(tmp_path, event)
         with (tmp_path / EVENTS_FILE).open("ab") as file:
             file.write(b'{"event": "step", "lo')  # a look in the middle of a line
         taken = reader.read()
@@ -130,7 +131,7 @@ def test_following_a_growing_diary_gives_what_reading_it_whole_gives(tmp_path: P
     taken.loss.clear()
     assert reader.read().loss, "what a page does with its copy is its own business"
     (tmp_path / EVENTS_FILE).rename(tmp_path / "old")
-    append_event(tmp_path, **step(1))
+    append_event(tmp_path, step(1))
     assert reader.read().steps_taken == [1]
 
 
@@ -138,12 +139,12 @@ def test_following_a_growing_diary_gives_what_reading_it_whole_gives(tmp_path: P
 def test_a_diary_begun_anew_in_the_same_file_is_read_from_its_start(tmp_path: Path, after: tuple[dict, ...]) -> None:
     reader = ProgressReader(tmp_path)
     for number in range(1, 6):
-        append_event(tmp_path, **step(number))
+        append_event(tmp_path, step(number))
     assert reader.read().steps_taken == [1, 2, 3, 4, 5]
     file = (tmp_path / EVENTS_FILE).stat().st_ino
     os.truncate(tmp_path / EVENTS_FILE, 0)  # as a new file that the file system gives the old one's number
     for event in after:
-        append_event(tmp_path, **event)
+        append_event(tmp_path, event)
     assert (tmp_path / EVENTS_FILE).stat().st_ino == file
     assert reader.read() == progress_of(read_events(tmp_path))
 
@@ -213,11 +214,11 @@ def test_a_look_at_a_lock_does_not_count_as_its_holder(tmp_path: Path, monkeypat
 
 
 def test_the_event_after_a_cut_off_line_is_kept(tmp_path: Path) -> None:
-    append_event(tmp_path, "stage", stage="corpus", message="first")
+    append_event(tmp_path, {"event": "stage", "stage": "corpus", "message": "first"})
     with (tmp_path / EVENTS_FILE).open("ab") as file:
         file.write(b'{"event": "step", "lo')  # its writer was killed
     for number in (1, 2):
-        append_event(tmp_path, "step", step=number)
+        append_event(tmp_path, {"event": "step", "step": number})
     assert [event.get("step") for event in read_events(tmp_path)] == [None, 1, 2]
 
 
@@ -231,10 +232,10 @@ def test_an_event_that_the_system_takes_in_pieces_is_whole(tmp_path: Path, monke
         return write(descriptor, text[: room.pop(0)])
 
     monkeypatch.setattr(events.os, "write", piece)
-    append_event(tmp_path, "step", step=1)
+    append_event(tmp_path, {"event": "step", "step": 1})
     room[:] = [5]
     with pytest.raises(OSError, match="No space left"):
-        append_event(tmp_path, "step", step=2)
+        append_event(tmp_path, {"event": "step", "step": 2})
     room[:] = [1_000]
-    append_event(tmp_path, "step", step=3)
+    append_event(tmp_path, {"event": "step", "step": 3})
     assert [event["step"] for event in read_events(tmp_path)] == [1, 3]

@@ -13,11 +13,13 @@ from typing import Any
 
 from distributed import Client, get_worker
 
+from core.runs.events import Event, Listener
+
 ASK_SECONDS = 0.5
-Event = dict[str, Any]
+Message = dict[str, Any]  # an event, with the `key` of the job's task, and the `worker`, which dask adds
 
 
-def teller(topic: str, key: str) -> Callable[[Event], None]:
+def teller(topic: str, key: str) -> Listener:
     """For a task: a function that sends an event of the job to the engine. It does not wait for the scheduler."""
     worker = get_worker()
 
@@ -52,7 +54,7 @@ def asked_to_stop(key: str) -> Callable[[], bool]:
     return stop
 
 
-def listen(client: Client, topic: str, listener: Callable[[Event], None]) -> None:
+def listen(client: Client, topic: str, listener: Callable[[Message], None]) -> None:
     """For an engine: have `listener` called with each event, in a thread of the client that it must not hold up."""
     client.subscribe_topic(topic, lambda event: listener(dict(event[1])))
 

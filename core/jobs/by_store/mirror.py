@@ -10,18 +10,19 @@ import contextlib
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import cast
 
+from core.jobs.by_store.messages import Message
 from core.jobs.limits import Refused
 from core.jobs.work import Work
-from core.runs.events import Status, append_event, write_status
+from core.runs.events import Event, Status, append_event, write_status
 from core.runs.integrity.disk import error_sentence
 from core.runs.remote.sharing import brought, stays_here
 from core.runs.remote.store import Store
 from core.runs.run import RunBroken, RunNotFound
 from core.spec import RunSpec
 
-NOT_OURS = ("event", "time", "key", "worker")  # fields that are given anew here, or that the message has for its way
+NOT_OURS = ("time", "key", "worker")  # fields that are given anew here, or that the message has for its way
 TRIES, PAUSE_SECONDS = 3, 2.0  # to fetch a finished run
 INSTEAD = "Use an app or a command without PHILAB_SCHEDULER for it."
 
@@ -56,24 +57,24 @@ class Mirror:
         with self._lock:
             self._jobs.pop(key, None)
 
-    def hear(self, event: dict[str, Any]) -> bool:
+    def hear(self, message: Message) -> bool:
         """Append a worker's event to the job's log, with this machine's time: clocks of machines differ.
 
         Returns:
             False if the job is followed, but its folder is gone or another submission's: somebody else withdrew it.
         """
-        fields = {name: value for name, value in event.items() if name not in NOT_OURS}
+        event = cast(Event, {name: value for name, value in message.items() if name not in NOT_OURS})
         with self._lock:
-            if event["key"] not in self._jobs:
+            if message["key"] not in self._jobs:
                 return True
-            work, submitted = self._jobs[event["key"]]
+            work, submitted = self._jobs[message["key"]]
             status = work.status()
             if status is None or status.submitted != submitted:
                 return False
             with contextlib.suppress(OSError):  # a full disk here does not stop the run there
                 if status.state == "queued":
                     write_status(work.folder, Status(state="running", submitted=submitted, started=time.time()))
-                append_event(work.folder, event["event"], **fields)
+                append_event(work.folder, event)
         return True
 
 

@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from core.jobs.limits import Request
 from core.jobs.times.costs import BUSY, CONTROL, TIME_BY_SIZE, Stage, audit_stages, default_stages, whole
@@ -17,6 +17,7 @@ from core.jobs.times.notes import Notes, expected_notes, notes_read
 from core.pipeline.full_audit import chosen_attacks, open_attacks
 from core.pipeline.quick_audit import ATTACKS, READS
 from core.runs.audits import AuditBroken
+from core.runs.events import Event
 from core.runs.run import Run, RunBroken, RunNotFound
 from core.runs.store import Workspace
 from core.spec import RunSpec
@@ -66,7 +67,7 @@ def _notes_in(workspace: Workspace) -> NotesOf:
 # What this machine took ----------------------------------------------------------------------------------------------
 
 
-def stage_key(event: Mapping[str, Any]) -> str | None:
+def stage_key(event: Event) -> str | None:
     """The key of the stage that begins with this event; None if none does."""
     if event["event"] == "attack":
         return f"attack: {event['attack']}"
@@ -93,7 +94,7 @@ def stage_seconds(events: Iterable[Mapping[str, Any]]) -> dict[str, float]:
             continue
         if current is not None and last is not None and now - last < PAUSE_SECONDS:
             taken[current] = taken.get(current, 0.0) + now - last
-        current, last = stage_key(event) or current, now
+        current, last = stage_key(cast(Event, event)) or current, now
     return taken
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from core.attacks.memorisation.extraction import MASKED_NEW_TOKENS, index_of
 from core.attacks.prompts import PROMPTS
 from core.corpus.tables import Corpus
 from core.models.generation import MASKED_SWEEPS
 from core.phi.leaks import find
+from core.runs.events import Sample
 from core.spec import AuditSpec
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ PROMPT = PROMPTS[0].text  # chosen before any run, so that no text is picked bec
 SEED = 0
 NEW_TOKENS = 32
 
-Writer = Callable[["LanguageModel"], dict[str, Any]]
+Writer = Callable[["LanguageModel"], Sample]
 
 
 def writer(corpus: Corpus, audit: AuditSpec) -> Writer:
@@ -36,7 +37,7 @@ def writer(corpus: Corpus, audit: AuditSpec) -> Writer:
     """
     index = index_of(corpus)
 
-    def write(lm: LanguageModel) -> dict[str, Any]:
+    def write(lm: LanguageModel) -> Sample:
         text = _text(lm, audit)
         spans = [asdict(span) for span in find(text, index, PROMPT)]
         return {"prompt": PROMPT, "seed": SEED, "text": text, "spans": spans}

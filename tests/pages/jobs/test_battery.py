@@ -55,8 +55,8 @@ def test_progress_is_told_an_attack_at_a_time(data, smoke_specs):
     with held(workspace.audit_lock_file(run_id), should_stop=lambda: False):
         engine._queue.clear()  # it is in another server's hands
         diary = EventLog(workspace.audit(run_id).folder)
-        diary.emit("attack", attack="prefix", number=3, of=12)
-        diary.emit("progress", attack="prefix", done=30, total=40, eta_seconds=20.0)
+        diary.emit({"event": "attack", "attack": "prefix", "number": 3, "of": 12})
+        diary.emit({"event": "progress", "attack": "prefix", "done": 30, "total": 40, "eta_seconds": 20.0})
         status = workspace.audit(run_id).folder / "status.json"
         status.write_text(status.read_text().replace("queued", "running"))
         app = visit("membership", **link("membership", run_id))

@@ -280,21 +280,11 @@ def test_every_browser_sees_a_running_job_live(data):
     workspace = Workspace(data, shared=())
     work = workspace.begin(spec)
     write_status(work, Status(state="running", submitted=1.0))
-    append_event(work, "stage", stage="training", message="Training")
+    append_event(work, {"event": "stage", "stage": "training", "message": "Training"})
     for step in (1, 2, 3):
-        append_event(
-            work,
-            "step",
-            step=step,
-            steps=9,
-            epoch=1,
-            epochs=2,
-            loss=4.0,
-            epsilon=0.5 * step,
-            tokens=1,
-            seconds=1.0,
-            eta_seconds=30.0,
-        )
+        place = {"step": step, "steps": 9, "epoch": 1, "epochs": 2}
+        figures = {"loss": 4.0, "epsilon": 0.5 * step, "tokens": 1, "seconds": 1.0, "eta_seconds": 30.0}
+        append_event(work, {"event": "step", **place, **figures})
     with held(workspace.lock_file(spec.run_id), should_stop=lambda: False):  # as its worker would
         for app in (opened(), opened()):
             assert any(literal(title(spec)) in element.value for element in app.markdown)

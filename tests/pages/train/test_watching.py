@@ -54,7 +54,7 @@ def wrote(work: Path, epoch: int, text: str, *, leaks: bool) -> None:
         "patient_ids": ["P1"],
     }
     fields = {"epoch": epoch, "step": epoch, "prompt": "Patient:", "seed": 0, "text": text}
-    append_event(work, "sample", **fields, spans=[span] if leaks else [])
+    append_event(work, {"event": "sample", **fields, "spans": [span] if leaks else []})
 
 
 def test_the_strip_of_texts_grows_in_every_browser_and_escapes_what_a_model_wrote(data, smoke_spec) -> None:
@@ -62,7 +62,7 @@ def test_the_strip_of_texts_grows_in_every_browser_and_escapes_what_a_model_wrot
     workspace = Workspace(data, shared=())
     work = workspace.begin(spec)
     write_status(work, Status(state="running", submitted=1.0))
-    append_event(work, "stage", stage="training", message="Training")
+    append_event(work, {"event": "stage", "stage": "training", "message": "Training"})
     with held(workspace.lock_file(spec.run_id), should_stop=lambda: False):
         wrote(work, 0, " a cough", leaks=False)
         assert "The first card is the public model's text." in said(opened())
@@ -167,7 +167,7 @@ def test_the_model_can_be_tried_while_its_audit_goes_on(finished, smoke_specs) -
     (work / "tables" / "metrics.parquet").unlink()
     workspace = Workspace(finished, shared=())
     with held(workspace.lock_file(run_id), should_stop=lambda: False):
-        append_event(work, "stage", stage="audit: membership", message="")
+        append_event(work, {"event": "stage", "stage": "audit: membership", "message": ""})
         app = opened()
         assert "Training is over. The audit goes on." in said(app)
         assert "Try the model now" in {link.proto.label for link in app.get("page_link")}
