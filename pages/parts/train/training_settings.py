@@ -186,6 +186,9 @@ def _training(
     which depends on the privacy, the model and the size of the cohort. Each default has a widget of its own: under one
     key, Streamlit would keep the old default. In a cohort too small for the recipe's batch size, the default is a
     quarter of its notes.
+
+    Raises:
+        ValueError: A setting is out of its range, in a sentence without its full stop.
     """
     private = privacy.private
     short = _short(kind, privacy, corpus)
@@ -197,16 +200,18 @@ def _training(
         mode += "_small"
     left, right = st.columns(2)
     often, size = default.epochs, default.batch_size
-    epochs = left.number_input("Epochs", 1, MOST_EPOCHS, often, step=1, key=f"epochs_{mode}_{often}", **KEEP)
+    # No ranges here: the browser would keep a number outside them back, and train with the one before.
+    epochs = left.number_input("Epochs", value=often, step=1, key=f"epochs_{mode}_{often}", **KEEP)
+    batch = right.number_input("Batch size", value=size, step=32, key=f"batch_{mode}_{size}", **KEEP)
     most = max(notes, size)  # a larger batch than all notes cannot be drawn
-    batch = right.number_input("Batch size", 1, most, size, step=32, key=f"batch_{mode}_{size}", **KEEP)
+    wrong = _out_of_range("Epochs", epochs, MOST_EPOCHS) or _out_of_range("Batch size", batch, most)
     st.caption(
         "With more epochs, the model learns more but needs more noise for the same ε. With larger batches, the noise "
         "averages out but steps take longer."
         if private
         else "Epochs: how often training uses every note. With each epoch, the model memorises more of the notes."
     )
-    if privacy.risk_limit is not None:
+    if privacy.risk_limit is not None and not wrong:
         privacy = with_noise(privacy, default.model_copy(update={"epochs": epochs, "batch_size": batch}), notes=notes)
     with st.expander("Learning rate and seed"):
         usual = recipe_of(kind, privacy, corpus, short=short).learning_rate  # falls with ε
@@ -219,8 +224,15 @@ def _training(
             **KEEP,
             help="Determines shuffling, samples and noise. With secret noise, it only distinguishes runs.",
         )
+    if wrong:  # after all boxes: one that is not drawn forgets what was typed into it
+        raise ValueError(wrong)
     settings = default.model_dump() | {"epochs": epochs, "batch_size": batch, "learning_rate": rate, "seed": seed}
     return privacy, TrainingSpec(**settings)
+
+
+def _out_of_range(label: str, value: int, most: int) -> str:
+    """What the box with this label takes, if that is not `value`; else empty."""
+    return "" if 1 <= value <= most else f"“{label}” takes a number from 1 to {most:,}, not {value:,}"
 
 
 def _short(kind: ModelKind, privacy: PrivacySpec, corpus: CorpusSpec) -> bool:

@@ -33,15 +33,29 @@ def test_bad_input_is_a_sentence_beside_the_disabled_button(key, value, words):
     assert button.disabled and button.help == words, "the button stays, and says why it is disabled"
 
 
-@pytest.mark.parametrize("key", ["epochs_private", "batch_private"])
-def test_epochs_and_batch_size_have_limits_that_a_training_can_have(folder, key):
+@pytest.mark.parametrize("value", [0, 99_999])
+@pytest.mark.parametrize(("key", "label"), [("epochs_private", "Epochs"), ("batch_private", "Batch size")])
+def test_a_number_out_of_its_range_is_refused_with_what_is_allowed(folder, key, label, value):
     app = opened(epsilon="2", **TINY)
     box = app.number_input(key=whole_key(app, key))
+    usual = box.value
     notes = len(Workspace(folder, shared=()).corpus(CORPUS_PRESETS["smoke"]).training_notes())
-    most = {"epochs_private": 1_000, "batch_private": notes}[key]
-    assert (box.min, box.max) == (1, most)
-    box.set_value(99_999).run()
-    assert not app.exception and not app.error and not app.button(key="train").disabled
+    most = {"Epochs": 1_000, "Batch size": notes}[label]
+    box.set_value(value).run()
+    words = f"“{label}” takes a number from 1 to {most:,}, not {value:,}."
+    assert not app.exception and [error.value for error in app.error] == [words]
+    assert app.button(key="train").disabled and app.button(key="train").help == words
+    assert app.number_input(key="training_seed").value == 0, "the boxes below stay"
+    app.number_input(key=whole_key(app, key)).set_value(most).run()
+    assert not app.error and not app.button(key="train").disabled
+    app.number_input(key=whole_key(app, key)).set_value(usual).run()
+    assert not app.exception and not app.error
+
+
+def test_noise_by_risk_is_not_computed_for_a_training_out_of_range():
+    app = opened(privacy="choose the risk", **TINY)
+    app.number_input(key=whole_key(app, "batch_private")).set_value(10**9).run()
+    assert not app.exception and [error.value[:12] for error in app.error] == ["“Batch size”"]
 
 
 def test_what_is_wrong_with_a_setting_is_said_in_words():
