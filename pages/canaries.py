@@ -9,6 +9,7 @@ from core.runs.run import Run
 from core.runs.tables import TableMissing
 from pages.parts.canaries.views import VIEWS
 from pages.parts.common import layout, shell
+from pages.parts.common.query_params import drop_unless_offered
 from pages.parts.jobs import battery
 from pages.parts.pickers import run_picker
 from pages.parts.session import owner
@@ -44,6 +45,7 @@ def show(view: str, picked: dict[str, Run], knobs: DeltaGenerator) -> None:
 
 runs = sorted(run_picker.audited_first(owner.workspace().runs()), key=lambda run: not run.spec.corpus.canaries)
 if runs:
+    drop_unless_offered("view", VIEWS)
     view = st.segmented_control(
         "View",
         list(VIEWS),

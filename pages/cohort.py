@@ -6,6 +6,7 @@ from core.corpus.tables import Corpus
 from core.runs.integrity.disk import error_sentence
 from pages.parts.cohort import labelling, view
 from pages.parts.common import layout, shell
+from pages.parts.common.query_params import drop_unless_offered
 from pages.parts.pickers.cohort_picker import (
     ask_for_notes,
     asks_for_notes,
@@ -33,6 +34,7 @@ def show_cohort(corpus: Corpus) -> None:
     """The six views, and one more of uploaded notes; only the open one is computed."""
     view.split_counts(corpus)
     views = VIEWS if corpus.spec is None or corpus.spec.imported is None else VIEWS | {"Label": labelling.label_notes}
+    drop_unless_offered("view", views)
     for tab, draw in zip(st.tabs(list(views), key="view", on_change="rerun"), views.values(), strict=True):
         if tab.open:
             with tab:

@@ -9,6 +9,7 @@ from core.attacks.membership.scores import LOSS
 from core.evaluation.membership.units import LENGTHS
 from core.runs.run import Run
 from pages.parts.common import layout, shell
+from pages.parts.common.query_params import drop_unless_offered
 from pages.parts.jobs import battery
 from pages.parts.membership import data
 from pages.parts.membership.views import OVERLAP, VIEWS, WORDS, Choice
@@ -49,6 +50,7 @@ def unit() -> tuple[str, str]:
 runs = run_picker.with_tables(run_picker.audited_first(owner.workspace().runs()))
 if runs:
     picture, knobs = layout.picture_and_knobs()
+    drop_unless_offered("view", VIEWS)
     with picture:
         view = st.segmented_control(
             "View",

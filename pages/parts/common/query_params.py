@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Collection
 from typing import Literal, TypedDict
+
+import streamlit as st
+from streamlit.errors import StreamlitAPIException
 
 from core.spec import CorpusSpec
 
@@ -22,3 +27,20 @@ def kept_unless_real(corpus: CorpusSpec | None) -> Kept:
     Browsers keep addresses, and proxies write them to logs: no name, id or word of a real note may get there.
     """
     return KEEP if corpus is not None and corpus.imported is None else {}
+
+
+def drop_unless_offered(key: str, options: Collection[str]) -> None:
+    """Drop what a widget with this key on another page left behind, in the session and in the link.
+
+    Streamlit carries the value of a key from page to page. One that this page does not offer would stay in the link,
+    while the page shows its first view. Call it before the widget is drawn.
+
+    Args:
+        key: The widget's key, which is also the link's parameter.
+        options: What the widget offers here.
+    """
+    if st.session_state.get(key) not in options:
+        st.session_state.pop(key, None)
+    if key in st.query_params and st.query_params[key] not in options:
+        with contextlib.suppress(StreamlitAPIException):  # the page's own widget is bound to it, and corrects it
+            del st.query_params[key]
