@@ -20,10 +20,11 @@ FEWEST_TO_SMOOTH = 20
 WINDOWS = 10  # a mean is over this part of the steps so far
 RISEN = 0.02  # share by which the held-out loss must exceed its lowest value to be called risen
 LOSS, EPSILON, EXPOSURE = "Loss, nats per token", "ε spent", "Canary exposure, bits"  # fit beside 390 pixels
-CANARY_LINES = (
+TRAINING_LOSS = chart_style.OKABE_ITO["orange"]  # sky is too near to the blue of the held-out loss
+CANARY_LINES = (  # colours that no other line of the figure has; green is ε spent
     (chart_style.EXPOSURE, "circle"),
-    (chart_style.OKABE_ITO["orange"], "square"),
-    (chart_style.OKABE_ITO["sky"], "diamond"),  # green is ε spent
+    (chart_style.OKABE_ITO["vermillion"], "square"),
+    (chart_style.OKABE_ITO["sky"], "diamond"),
 )
 
 
@@ -100,7 +101,7 @@ def _loss(figure: go.Figure, progress: Progress) -> None:
     width = window(len(progress.loss))
     if width > 1:
         x, y = _thinned(progress.steps_taken, progress.loss)
-        dots = {"size": 4, "color": chart_style.OKABE_ITO["sky"], "opacity": 0.35}
+        dots = {"size": 4, "color": TRAINING_LOSS, "opacity": 0.35}
         # No legend: the sentence below the chart says what the dots are.
         drawn = {"name": "single steps", "mode": "markers", "marker": dots, "hoverinfo": "skip", "showlegend": False}
         figure.add_scatter(x=x, y=y, row=1, col=1, **drawn)
@@ -112,7 +113,7 @@ def _loss(figure: go.Figure, progress: Progress) -> None:
         mode=_mode(x),
         connectgaps=True,
         marker={"size": 5},
-        line={"color": chart_style.OKABE_ITO["sky"], "width": 3},
+        line={"color": TRAINING_LOSS, "width": 3},
         row=1,
         col=1,
     )

@@ -6,6 +6,7 @@ import pytest
 
 from core.runs.progress import Progress, progress_of
 from core.spec import PrivacySpec
+from pages.parts.common import chart_style
 from pages.parts.common.chart_style import legend_html
 from pages.parts.jobs import monitor
 from pages.parts.jobs.live_strips import EPSILON, FEWEST_TO_SMOOTH, MOST_POINTS, loss_sentence, smoothed, strips, window
@@ -32,6 +33,10 @@ def test_the_strips_stay_small_and_keep_the_last_step():
     assert all(name in legend for name in canaries | {"budget ε = 2"})
     assert "single steps" in drawn and "single steps" not in legend, "the sentence below the chart names the dots"
     assert legend.count("<span>") == len(drawn) - 1
+    solid = [trace.line.color for trace in figure.data if trace.mode != "markers" and trace.line.dash is None]
+    assert len(solid) == len(set(solid)) == 6 and set(solid) <= set(chart_style.OKABE_ITO.values())
+    losses = {trace.line.color for trace in figure.data if trace.name.startswith("loss")}
+    assert losses == {chart_style.OKABE_ITO["orange"], chart_style.OKABE_ITO["blue"]}, "not two kinds of blue"
     without = strips(progress, copies={}, budget=None, private=False)
     names = {trace.name for trace in without.data}
     assert "ε spent" not in names and "canary C0000" in names
