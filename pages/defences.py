@@ -59,9 +59,11 @@ def choose(found: list[Sweep], knobs: DeltaGenerator) -> list[Defence]:
     """The settings: model and cohort, ε, and the recall of scrubbing."""
     names = sweep_picker.distinct_names(found, sweep_picker.setting_name)
     sweep = sweep_picker.pick("Model and cohort", found, names, key="family", widget="whose", place=knobs)
+    with knobs:
+        sweep_picker.say_unknown("family", found, sweep, names[sweep.id])
     epsilon = knobs.select_slider("ε of the DP runs", EPSILONS, 8.0, key="dp_at", format_func="{:g}".format, **KEEP)
     share = knobs.select_slider(
-        "Recall of scrubbing",
+        "Scrubbing recall",
         RECALLS,
         0.95,
         key="recall",
@@ -126,10 +128,10 @@ def draw(guessed: str, defences: list[Defence], table: pd.DataFrame, knobs: Delt
         alt=f"{known[name].label} and {useful} under each defence, with 95\u00a0% intervals and controls",
     )
     train_missing(defences, table)
-    with st.expander("Each defence, and what it measured"):
+    with st.expander("Each defence and its figures"):
         for defence, (_, row) in zip(defences, rows.iterrows(), strict=True):
             st.markdown(unbroken(f"**{defence.name}.** {defence.sentence} {sentences.found(row, name)}"))
-    with st.expander("This risk as a table"):
+    with st.expander("Risk as a table"):
         st.dataframe(
             sentences.shown(rows, known[name], kind),
             hide_index=True,

@@ -15,6 +15,7 @@ from core.evaluation.sweep.waking import waking
 from pages.parts.common import chart_style, layout, phi_text, shell
 from pages.parts.common.data_table import data_table
 from pages.parts.common.query_params import KEEP, drop_unless_offered
+from pages.parts.pickers import sweep_picker
 from pages.parts.session import owner, resources
 from pages.parts.tradeoff import (
     hospital_size,
@@ -146,6 +147,7 @@ views: dict[str, Callable[[Sweep], None]] = {
 }
 if found:
     chosen_sweep, place = sweep_choice.choose(found)
+    sweep_picker.say_unknown("family", found, chosen_sweep, sweep_picker.setting_name(chosen_sweep))
     drop_unless_offered("view", views)
     view = place.segmented_control("Look at", list(views), default="Measured", required=True, key="view", **KEEP)
     with layout.fresh("answer", (view, chosen_sweep)):

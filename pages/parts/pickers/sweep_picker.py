@@ -13,8 +13,12 @@ from core.evaluation.sweep.sweeps import Sweep, sweeps_of
 from core.runs.run import Run
 from core.spec import SHIPPED_BASES, TrainingSpec
 from core.spec.model_names import MODEL_NAMES
+from pages.parts.common import shell
 from pages.parts.pickers import linked_choice
 from pages.parts.pickers.cohort_picker import hospital_name
+
+_INSTEAD = "unknown_sweep-"  # in the session, before the link's parameter: what it names, and the sweep shown instead
+NO_RUNS = "this server has no runs of it that this page can show"
 
 
 def curve_name(sweep: Sweep) -> str:
@@ -106,8 +110,32 @@ def pick(
 def _known(asked: Sequence[str | None], ids: Sequence[str]) -> str:
     """The first requested id that exists, else one with the same setting, else the first of all."""
     wanted = [one for one in asked if one]
-    same = [one for want in wanted for one in ids if one.rsplit("-", 1)[0] == want.rsplit("-", 1)[0]]
+    same = [one for want in wanted for one in ids if _setting(one) == _setting(want)]
     return next((one for one in (*wanted, *same) if one in ids), ids[0])
+
+
+def _setting(sweep_id: str) -> str:
+    """The part of a sweep's id that says its model, cohort and audit."""
+    return sweep_id.rsplit("-", 1)[0]
+
+
+def say_unknown(key: str, found: Sequence[Sweep], shown: Sweep, name: str) -> None:
+    """Warn that the link names a hospital that is not offered, until another sweep is chosen.
+
+    Args:
+        key: The link's parameter.
+        found: All that the page offers, also for other models and sizes.
+        shown: The sweep that is shown instead.
+        name: Its name.
+    """
+    linked, before = st.query_params.get(key), st.session_state.get(f"{_INSTEAD}{key}")
+    if not linked or any(_setting(sweep.id) == _setting(linked) for sweep in found):
+        return
+    if before != (linked, shown.id) and before is not None and before[0] == linked and shell.same_page():
+        del st.query_params[key]  # chosen by the model or the size, which the box of sweeps does not see
+        return
+    st.session_state[f"{_INSTEAD}{key}"] = (linked, shown.id)
+    linked_choice.say_missing(key, (), name, what="hospital", why=NO_RUNS)
 
 
 def family_ids(runs: Sequence[Run]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -13,6 +14,7 @@ from core.evaluation.wording import perplexity_text
 from core.runs.events import Status
 from core.runs.run import Run
 from core.spec import SHIPPED_BASES, CorpusSpec, DefenceSpec, ModelSpec, PrivacySpec, RunSpec, TrainingSpec
+from pages.parts.pickers import sweep_picker
 from pages.parts.pickers.sweep_picker import curve_name, distinct_names, family_ids, setting_name
 from tests.pages.visit import visit
 
@@ -133,18 +135,50 @@ def test_the_choice_stays_when_one_of_its_runs_finishes(hospitals):
     assert app.query_params["family"] == [family_id(chosen)] or app.query_params["family"] == family_id(chosen)
 
 
-def test_a_link_opens_its_family_and_an_unknown_one_is_ignored(hospitals):
+def unknown(app) -> list[str]:
+    return [one.value.replace("\\", "") for one in app.warning if "not offered here" in one.value]
+
+
+def test_a_link_opens_its_family(hospitals):
     _, specs = hospitals
     for spec in specs:
-        assert visit("tradeoff", family=family_id(spec)).selectbox(key="runs-gpt2").value == family_id(spec)
-    assert visit("tradeoff", family="gpt2-gone").selectbox(key="runs-gpt2").value in set(map(family_id, specs))
+        app = visit("tradeoff", family=family_id(spec))
+        assert app.selectbox(key="runs-gpt2").value == family_id(spec) and not unknown(app)
+        of_another_recipe = f"{family_id(spec).rpartition('-')[0]}-plain"
+        app = visit("tradeoff", family=of_another_recipe)
+        assert app.selectbox(key="runs-gpt2").value == family_id(spec) and not unknown(app)
+
+
+@pytest.mark.parametrize(("page", "box"), [("tradeoff", "runs-gpt2"), ("defences", "whose")])
+def test_an_unknown_family_in_a_link_is_said_until_another_one_is_chosen(hospitals, page, box):
+    _, specs = hospitals
+    app = visit(page, family="gpt2-<b>gone</b>")
+    (told,) = unknown(app)
+    assert "The hospital in this link, “gpt2-<b>gone</b>”, is not offered here" in told, "as it was typed, and no tag"
+    assert "Shown instead: GPT-2" in told
+    app.run()
+    assert unknown(app) == [told]
+    other = next(spec for spec in specs if family_id(spec) != app.selectbox(key=box).value)
+    app.selectbox(key=box).set_value(family_id(other)).run()
+    assert not app.exception and not unknown(app)
+
+
+def test_an_unknown_family_is_said_no_more_once_another_size_is_chosen(monkeypatch):
+    found = sweeps_of([run(corpus_seed=0), run(corpus_seed=1)])
+    said, kept = [], SimpleNamespace(session_state={}, query_params={"family": "gpt2-gone-1"})
+    monkeypatch.setattr(sweep_picker, "st", kept)
+    monkeypatch.setattr(sweep_picker.linked_choice, "say_missing", lambda *_, **__: said.append(1))
+    monkeypatch.setattr(sweep_picker.shell, "same_page", lambda: True)
+    for at in (0, 0, 1, 0):
+        sweep_picker.say_unknown("family", found, found[at], "")
+    assert len(said) == 2 and not kept.query_params
 
 
 def test_train_links_to_the_curve_of_a_run_and_only_if_it_has_one(hospitals):
     data, specs = hospitals
     raw = specs[0].model_copy(update={"privacy": PrivacySpec(noise_multiplier=1.0)})
     clone(data, raw, specs[0], perplexity=90.0)
-    links = [link.proto for link in visit("train").get("page_link") if link.proto.label == "Open in trade-off"]
+    links = [link.proto for link in visit("train").get("page_link") if link.proto.label == "Open in ε trade-off"]
     assert len(links) == len(specs), "three of four finished runs"
     assert {link.query_string.partition("family=")[2] for link in links} == set(map(family_id, specs))
 
