@@ -20,26 +20,32 @@ OTHERS = 24  # held-out patients whose names the typed one is compared with
 
 def box(run: Run) -> None:
     """The form and, after it is submitted, the reply."""
-    from core.attacks.probes.identities import UNKNOWN_AGE
-
     corpus = owner.workspace().corpus(run.spec.corpus).without(run.spec.without)
     members = corpus.patients[corpus.patients["split"] == "member"]
-    example = members.iloc[0]
+    whole = members.dropna(subset=["full_name", "sex", "age", "diagnosis"])
+    example = (whole if len(whole) else members).iloc[0]
+    sexes = {"M": 0, "F": 1}
     cohort = run.spec.corpus.digest()  # in the keys, so that another cohort's member does not stay in the form
     st.header("Try a name and a disease", anchor=False)
     with st.form("try", border=True):
         left, middle, right = st.columns([3, 1, 1])
         name = left.text_input("Name", _known(example["full_name"], ""), max_chars=80, key=f"try-name-{cohort}")
-        title = middle.selectbox("Title", ["Mr.", "Mrs."], int(example["sex"] != "M"), key=f"try-title-{cohort}")
-        years = min(110, max(18, int(_known(example["age"], UNKNOWN_AGE))))
-        age = right.number_input("Age", 18, 110, years, key=f"try-age-{cohort}")
+        title = middle.selectbox(
+            "Title", ["Mr.", "Mrs."], sexes.get(example["sex"]), key=f"try-title-{cohort}", placeholder="not recorded"
+        )
+        years = None if pd.isna(example["age"]) else min(110, max(18, int(example["age"])))
+        age = right.number_input("Age", 18, 110, years, key=f"try-age-{cohort}", placeholder="not recorded")
         disease = _known(example["diagnosis"], "")
         condition = st.text_input("Disease", disease, max_chars=120, key=f"try-condition-{cohort}")
         asked = st.form_submit_button("Ask the model", icon=":material/quiz:")
-    if asked:
+    if asked and (title is None or age is None):
+        st.error("Choose a title and type an age: the probe's sentence has both.", icon=":material/error:")
+    elif asked:
         _reply(run, name, condition, title, int(age))
-    else:
+    elif len(whole):
         st.caption("The form starts with a member's data. Change the name or the disease to see the effect.")
+    else:
+        st.caption("The form starts with what is recorded about a member. Fill in the rest.")
 
 
 def _known(value: object, otherwise: object) -> Any:

@@ -22,6 +22,8 @@ from pages.parts.jobs.battery import LABEL
 from pages.parts.probes import variants
 from pages.parts.probes.charts import PICTURES, picture
 from pages.parts.probes.methods import HOW
+from pages.parts.session import owner
+from tests.pages.uploads.own_run import OWNER, bring
 from tests.pages.visit import WAIT, said, visit
 
 opened = partial(visit, "probes")
@@ -161,6 +163,27 @@ def test_the_member_filled_in_is_of_the_runs_own_cohort(monkeypatch, smoke_specs
         assert filled == [member["full_name"], member["diagnosis"]]
         assert app.selectbox[0].value == ("Mr." if member["sex"] == "M" else "Mrs.")
         assert app.number_input[0].value == member["age"]
+
+
+def test_nothing_is_filled_in_that_an_upload_does_not_have(monkeypatch, smoke_specs, tmp_path):
+    def page():
+        import streamlit as st
+
+        from pages.parts.probes import try_it
+
+        try_it.box(st.session_state["run"])
+
+    monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
+    monkeypatch.setattr(owner, "owner", lambda: OWNER)
+    spec = smoke_specs["dp"].model_copy(update={"corpus": bring(tmp_path).spec})
+    app = AppTest.from_function(page, default_timeout=WAIT)
+    app.session_state["run"] = Run(tmp_path / spec.run_id, spec, Status(state="done"), shipped=False)
+    app.run()
+    assert not app.exception
+    assert app.selectbox[0].value is None and app.number_input[0].value is None
+    assert app.caption[-1].value.endswith("Fill in the rest.")
+    app.button[0].click().run()
+    assert not app.exception and app.error[0].value.startswith("Choose a title and type an age")
 
 
 def test_a_base_model_that_is_not_there_is_a_sentence(monkeypatch, smoke_specs, tmp_path):
