@@ -30,16 +30,22 @@ def complete_of(chosen: dict[str, Run]) -> set[str]:
     return set().union(*map(data.complete_attacks, chosen.values()))
 
 
-def unit() -> tuple[str, str]:
-    """What is judged: the level (notes, admissions, patients) and the length of notes."""
+def unit(chosen: dict[str, Run]) -> tuple[str, str]:
+    """What is judged: the level (notes, admissions, patients) and the length of notes.
+
+    Admissions are offered where one of these runs has them: elsewhere each of them is its patient.
+    """
+    several = any(map(data.has_admissions, chosen.values()))
+    levels = {name: words for name, (words, _) in WORDS.items() if several or name != "admission"}
+    drop_unless_offered("level", levels, levels.__getitem__)
     level = st.segmented_control(
         "Evaluate per",
-        list(WORDS),
+        list(levels),
         default="sample",
         required=True,
         key="level",
         bind="query-params",
-        format_func=lambda name: WORDS[name][0],
+        format_func=levels.__getitem__,
     )
     length = st.segmented_control(
         "Notes", list(LENGTHS), default="all", required=True, key="length", bind="query-params"
@@ -74,7 +80,7 @@ if runs:
             key=f"attacks-{'-'.join([view, *wanted.get(view, ())])}",  # every attack of these runs, not of others
             format_func=lambda name: f"{name} ({data.access(name)})",
         )
-        level, length = ("patient", "all") if view == OVERLAP else unit()
+        level, length = ("patient", "all") if view == OVERLAP else unit(picked)
     with picture, layout.fresh("answer", (view, *(run.id for run in picked.values()))):
         if chosen:
             VIEWS[view](Choice(picked, chosen, level, length, knobs))

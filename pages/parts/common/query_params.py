@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Literal, TypedDict
 
 import streamlit as st
@@ -29,18 +29,19 @@ def kept_unless_real(corpus: CorpusSpec | None) -> Kept:
     return KEEP if corpus is not None and corpus.imported is None else {}
 
 
-def drop_unless_offered(key: str, options: Collection[str]) -> None:
-    """Drop what a widget with this key on another page left behind, in the session and in the link.
+def drop_unless_offered(key: str, options: Collection[str], label: Callable[[str], str] = str) -> None:
+    """Drop the value of a widget that it does not offer now, in the session and in the link.
 
     Streamlit carries the value of a key from page to page. One that this page does not offer would stay in the link,
     while the page shows its first view. Call it before the widget is drawn.
 
     Args:
         key: The widget's key, which is also the link's parameter.
-        options: What the widget offers here.
+        options: What the widget offers.
+        label: An option as it stands in the link.
     """
     if st.session_state.get(key) not in options:
         st.session_state.pop(key, None)
-    if key in st.query_params and st.query_params[key] not in options:
+    if key in st.query_params and st.query_params[key] not in map(label, options):
         with contextlib.suppress(StreamlitAPIException):  # the page's own widget is bound to it, and corrects it
             del st.query_params[key]

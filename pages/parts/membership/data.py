@@ -68,6 +68,21 @@ def _attacks(key: str, _scores: pd.DataFrame) -> set[str]:
     return set(_scores["attack"].unique())
 
 
+def has_admissions(run: Run) -> bool:
+    """Whether some patient of a run has notes of several admissions.
+
+    Without any, an admission is its patient. So it is for uploaded notes without a column of admissions.
+    """
+    found = scores(run)
+    return _has_admissions(found.attrs["key"], found)
+
+
+@resources.cached_data(max_entries=64, show_spinner=False)
+def _has_admissions(key: str, _scores: pd.DataFrame) -> bool:
+    known = _scores[["patient_id", "admission_id"]].dropna().drop_duplicates()
+    return bool(known["patient_id"].duplicated().any())
+
+
 def complete_attacks(run: Run) -> list[str]:
     """The attacks that scored nearly every patient of a run whom the loss scored, in the battery's order."""
     found = scores(run)

@@ -78,6 +78,22 @@ def test_patients_are_fewer_than_notes_and_a_promise_per_note_is_worth_less_for_
     assert f"of {patients['patient_id'].nunique()} members, accuses" in said(app)
 
 
+def test_admissions_are_offered_only_where_a_patient_has_several(monkeypatch, tmp_path, smoke_workspace, smoke_specs):
+    data = tmp_path / "data"
+    shutil.copytree(smoke_workspace, data)
+    monkeypatch.setenv("PHILAB_DATA", str(data))
+    run, other = (smoke_specs[name].run_id for name in ("plain", "dp"))
+    path = data / "runs" / run / "tables" / "scores.parquet"
+    scores = pd.read_parquet(path)
+    scores.assign(admission_id=scores["patient_id"]).to_parquet(path)
+    app = opened(left=run, right=other, level="admission")
+    assert app.segmented_control(key="level").options == ["note", "admission", "patient"]
+    assert app.session_state["level"] == "admission"
+    app.selectbox(key="pick_right").set_value(run).run()
+    assert not app.exception and app.segmented_control(key="level").options == ["note", "patient"]
+    assert app.session_state["level"] == "sample"
+
+
 def test_notes_under_a_promise_per_note_are_told_from_what_it_bounds(data, smoke_specs):
     runs = {"left": smoke_specs["dp"].run_id, "right": smoke_specs["plain"].run_id}
     for level, told in (("sample", True), ("patient", False)):
