@@ -133,6 +133,8 @@ def unlearn(
         Part.RETAIN: _batches(lm, retain, settings.max_tokens, settings.batch_size, settings.seed, Part.RETAIN),
     }
     parameters = [one for one in lm.model.parameters() if one.requires_grad]
+    # Not `core.training.weights.optimizer_of`: its fused step rounds differently, so the weights would no longer be
+    # those of the stored results. And the rate is constant: the number of steps is not known beforehand.
     optimizer = torch.optim.AdamW(parameters, lr=settings.learning_rate, weight_decay=0.0)
     history: list[UnlearningStep] = []
     loss, stopped = heard(), False
