@@ -179,7 +179,10 @@ def short_wording(description: str) -> str:
 
 
 def write_rare_codes(path: Path = FOLDER / "rare_codes.csv") -> None:
-    """Regenerate rare_codes.csv after a change of conditions.toml or of the code set's release."""
+    """Regenerate rare_codes.csv after a change of conditions.toml or of the code set's release.
+
+    In the program's folder: `python -c "from core.corpus.synthetic import conditions as c; c.write_rare_codes()"`.
+    """
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["code", "group", "wording"])
