@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 RESETS = "step-resets"  # in the session: how often the knobs were set back
 
-shell.page(
-    "step", "How does DP-SGD hide one note, or one patient? These are the real gradients of a training's first step."
-)
+shell.page("step", "How does DP-SGD hide one note, or one patient? These are the real gradients of a run's first step.")
 
 
 def _as_trained() -> None:
@@ -48,7 +46,7 @@ def knobs(step: StepGradients, run: Run) -> tuple[float, float, np.ndarray, int,
         min(own_norm, top),
         step=0.05,
         key=keys["norm"],
-        help=f"The longest that a {unit}'s gradient may be. This run: {own_norm:g}.",
+        help=f"Each {unit}'s gradient is cut to at most this length. This run: {own_norm:g}.",
     )
     sigma = st.slider(
         "Noise multiplier σ",
@@ -63,16 +61,16 @@ def knobs(step: StepGradients, run: Run) -> tuple[float, float, np.ndarray, int,
     if size > 2:
         size = st.slider(f"{unit.capitalize()}s in the step", 2, size, size, key=keys["size"])
     one = st.selectbox(
-        f"One {unit}",
+        f"Chosen {unit}",
         range(size),
         format_func=lambda row: f"patient {step.patients[row]}, length {step.norms[row]:.2f}",
         key=keys["one"],
     )
     inside = st.toggle(f"This {unit} is in the sum", value=True, key=keys["inside"])
     seed = st.session_state.setdefault("step-draws", 0)
-    if st.button("Draw other noise", icon=":material/casino:"):
+    if st.button("Draw new noise", icon=":material/casino:"):
         seed = st.session_state["step-draws"] = seed + 1
-    st.button("As trained", icon=":material/undo:", on_click=_as_trained)
+    st.button("Reset", icon=":material/undo:", on_click=_as_trained)
     chosen = np.arange(len(step)) < size
     chosen[one] = inside
     return norm, sigma, chosen, one, inside, seed
@@ -85,7 +83,7 @@ if not runs:
     st.stop()
 picture, side = layout.picture_and_knobs()
 with side:
-    run = run_picker.pick("Training", runs, run_picker.own(runs) or runs[0], key="run")
+    run = run_picker.pick("Model", runs, run_picker.own(runs) or runs[0], key="run")
 with picture:
     place = layout.fresh("answer", run.id)
 with place:
@@ -113,7 +111,7 @@ with place:
             key="step-plane",
             alt="The clipped gradients added up in a plane, with a cloud of noise at the end",
         )
-        st.caption(f"The plane holds {percent(step.explained)} of the gradients' squared lengths.")
+        st.caption(f"The plane shows {percent(step.explained)} of the gradients' squared lengths.")
     with right:
         seen = (moved if inside else 0.0) + float(np.random.default_rng([seed, 2]).normal()) * sigma * norm
         chart_style.show(

@@ -43,7 +43,7 @@ class Background(Generic[Made]):
             if self._total:
                 bar.progress(self._done / self._total, f"{doing}: {self._done} of {self._total} …")
             else:
-                bar.progress(0.0, "Waiting for another computation to end …")
+                bar.progress(0.0, "Waiting for another computation …")
             time.sleep(REFRESH_SECONDS)
         bar.empty()
         if self.error:

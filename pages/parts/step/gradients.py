@@ -51,14 +51,14 @@ def of(run: Run) -> StepGradients | None:
     """
     reading = _reading(run.id, run)
     if not (reading.begun or _ships_gradients(run) or viewer.may("gradients")):
-        st.info(f"Nobody has computed the gradients of this training yet. {viewer.needs('gradients')}")
+        st.info(f"The gradients of this run have not been computed yet. {viewer.needs('gradients')}")
         return None
     return reading.wait("Computing the gradients of the notes of one step")
 
 
 def checks_of(run: Run) -> list[Check] | None:
     """Checks of a private run's steps, with a bar while they are made; None, with a sentence, if that fails."""
-    return _checking(run.id, run).wait("Taking steps as in this training")
+    return _checking(run.id, run).wait("Taking steps as in this run")
 
 
 def _ships_gradients(run: Run) -> bool:

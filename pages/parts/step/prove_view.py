@@ -1,4 +1,4 @@
-"""Check it here: checks of a training's own steps, on request."""
+"""Check it here: checks of a run's own steps, on request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from core.training.checks.check import Check
 
 HOW = """
-Each check takes steps with this training's settings, at the public model's weights, by the code that trains. A note is
+Each check takes steps with this run's settings, at the public model's weights, by the code that trains. A note is
 taken out of a sum, or replaced by random words; a sum with noise is compared with the same sum without it; coins are
 counted (up to three million of them). A note's own gradient is computed a second time, without the code that clips. The
 noise is that of a public seed, so that it can be subtracted again; noise from a secret is measured separately.
@@ -30,7 +30,7 @@ A correct program fails one of them about once in 100,000 runs. Passing proves n
 mistakes that they look for. `python -m core prove RUN` does the same and ends with an error if one fails.
 
 With `--canaries 5000` it also trains the run again with planted gradients, and keeps the result, which is shown here.
-It says which ε they prove at 95 % confidence, and the most that they could prove: with 1,000 of them even a training
+It says which ε they prove at 95 % confidence, and the most that they could prove: with 1,000 of them even a run
 without any noise proves less than ε = 8. An alarm is weaker evidence of a mistake than a failed check: each of its two
 bounds gives a false alarm for at most 1 in 20 correct programs. `--seed` repeats it with other coins.
 """
@@ -41,11 +41,11 @@ def prove(run: Run) -> None:
     st.header("Check it here")
     st.markdown(
         "ε is computed from four facts: each note is sampled by its own coin toss, its gradient is cut to C, every "
-        "step gets noise σC once, and the noise is new each time. Does this program do that? It takes some steps and "
-        "measures."
+        "step gets noise σC once, and the noise is new each time. Does this program do that? The check takes a few "
+        "steps and measures it."
     )
     asked = f"prove-{run.id}"
-    label, locked = "Check the steps of this training", viewer.locked("audit")
+    label, locked = "Check the steps of this run", viewer.locked("audit")
     if st.button(label, icon=":material/fact_check:", key="step-prove", **locked) and not locked:
         st.session_state[asked] = True
     if st.session_state.get(asked) and (checks := gradients.checks_of(run)) is not None:
@@ -60,8 +60,7 @@ def _checked(checks: list[Check]) -> None:
     wrong = [check for check in checks if not check.passed]
     if wrong:
         st.error(
-            f"{len(wrong)} of {len(checks)} checks failed. The ε of this run must not be relied on.",
-            icon=":material/error:",
+            f"{len(wrong)} of {len(checks)} checks failed. Do not rely on the ε of this run.", icon=":material/error:"
         )
     else:
         st.success(f"All {len(checks)} checks passed.", icon=":material/check:")
@@ -73,7 +72,7 @@ def _planted(run: Run) -> None:
     proof = chosen_proof(stored_proofs(owner.workspace().audit(run.id)))
     if proof is None:
         st.markdown(
-            "How large an ε can an attacker who sees every step prove? Measuring that takes a second training: "
+            "How large an ε can an attacker who sees every step prove? To measure it, train a second time: "
             f"`{prove_command(run.id)}`."
         )
     elif proof["alarm"]:

@@ -14,17 +14,16 @@ if TYPE_CHECKING:
 
 HOW = """
 **The gradients** are those of the run's first step, at the public model's weights, of the notes that its seed samples.
-Each is of the note's mean loss over its tokens. Kept are their inner products *K*, from which everything here follows
-exactly: lengths √*Kᵢᵢ*, and the clipped sum's length √(*cᵀKc*) with factors *cᵢ* = min(1, *C*/length).
+Each is of the note's mean loss over its tokens. Only their inner products *K* are kept. Everything here follows
+exactly from them: lengths √*Kᵢᵢ*, and the clipped sum's length √(*cᵀKc*) with factors *cᵢ* = min(1, *C*/length).
 
 **The plane** shows the two principal directions of the gradients (principal components, without centring). Noise falls
 on both with standard deviation σ*C*, as on every other direction.
 
 **The two bells** are exact: along the chosen gradient's own direction, the noisy sum with it and without it are two
 normal distributions, at most *C* apart and σ*C* wide. Someone who knows everything else and guesses from where the
-sum lies is right with probability Φ(distance / 2σ*C*), if in and out were equally likely before. A training has many
-such steps, and each samples only a part of the notes: ε counts both together. The ε trade-off page
-shows the result.
+sum lies is right with probability Φ(distance / 2σ*C*), if in and out were equally likely before. A run has many such
+steps, and each samples only a part of the notes: ε counts both together. The ε trade-off page shows the result.
 
 A step divides the noisy sum by the expected number of notes, and Adam scales it: neither changes what is hidden.
 """
@@ -65,10 +64,10 @@ def whose(step: StepGradients, run: Run) -> str:
         if len(step) < step.sampled
         else f"The {step.sampled:,} {unit}s"
     )
-    own = "that a step of this training may sample" if run.spec.secret_noise else "of step 1"
+    own = "that a step of this run may sample" if run.spec.secret_noise else "of step 1"
     if run.spec.secret_noise:
         own += " (its own sample is secret)"
-    other = " “Figures only”: this training's texts and scores were left out." if run.figures_only else ""
+    other = " “Figures only”: this run's texts and scores were left out." if run.figures_only else ""
     if not run.has_model:
-        other += " Its weights are not kept, so a model on Home is another training, even under a similar name."
+        other += " Its weights are not kept, so a model with a similar name on Home is from another run."
     return f"{part} {own}, in the order of the notes. Each step draws a new sample.{other}"

@@ -53,7 +53,7 @@ def test_the_page_shows_what_the_command_computes(data, stored, smoke_specs):
     assert "This note moves the sum by **0.05**, and no note by more than C = 0.05." in said(app)
     control(app, "step-sigma").set_value(0.0).run()
     assert not app.exception and "**100 of 100** guesses are right" in said(app)
-    next(button for button in app.button if button.label == "As trained").click().run()
+    next(button for button in app.button if button.label == "Reset").click().run()
     total = stored.clipped(1.0, np.ones(len(stored), dtype=bool))
     assert f"**{total.clipped} of {len(stored)}** gradients are cut" in said(app)
     assert control(app, "step-inside").value and control(app, "step-sigma").value > 0
@@ -69,8 +69,8 @@ def test_a_training_without_weights_is_not_taken_for_the_one_on_home(stored, smo
     assert run.has_model and sentences.whose(stored, run).endswith("Each step draws a new sample.")
     lacking = SimpleNamespace(spec=run.spec, figures_only=True, has_model=False)
     assert sentences.whose(stored, lacking).endswith(
-        "“Figures only”: this training's texts and scores were left out. Its weights are not kept, so a model on "
-        "Home is another training, even under a similar name."
+        "“Figures only”: this run's texts and scores were left out. Its weights are not kept, so a model with a "
+        "similar name on Home is from another run."
     )
 
 
@@ -190,7 +190,7 @@ def test_a_failed_check_is_said_and_comes_first(data, smoke_specs, capsys, monke
     gradients._checking.clear()
     app = visit("step", run=run)
     app.button(key="step-prove").click().run()
-    assert "must not be relied on" in app.error[0].value and not app.success
+    assert "Do not rely on" in app.error[0].value and not app.success
     table = next(block.body for block in app.get("html") if "tally checks" in block.body)
     assert table.index("✗") < table.index("✓")
     gradients._checking.clear()
