@@ -18,7 +18,7 @@ shell.page("forget", "Can a trained model forget one patient? In seconds, in min
 
 
 def pick_patient(run: Run) -> str | None:
-    """The patient of the list, of the link, or typed; None, with a sentence, if nobody of that id was trained on."""
+    """The patient of the list, of the link, or typed; None, with a sentence, if the model was not trained on them."""
     known = data.patients(run)
     real = run.spec.corpus.imported is not None
     linked = st.query_params.get(OUT) or st.query_params.get("patient", "")  # `patient` stands in older links
@@ -38,13 +38,13 @@ def pick_patient(run: Run) -> str | None:
         key=key,
         accept_new_options=True,
         on_change=share,
-        help="Those who leak most come first. Any other member's id can be typed.",
+        help="Patients who leak most come first. You can type any other member's ID.",
     )
     texts = known.get(chosen, 0)
     if chosen and texts:
         st.caption(sentences.texts_about(texts))
     if not chosen or not data.is_member(run, chosen):
-        st.info(f"No patient “{literal(chosen or '')}” is in this model's training data. Choose one from the list.")
+        st.info(f"Patient “{literal(chosen or '')}” is not in this model's training data. Choose one from the list.")
         return None
     return chosen
 
@@ -56,7 +56,7 @@ def actions(run: Run, patient: str, named: dict[str, str], open_arms: list[str])
         live.progress(run, patient, named, open_arms)
     elif open_arms:
         which = ", ".join(named[arm] for arm in open_arms)
-        label = "Forget now" if set(open_arms) - {"retrained", "private"} else "Attack it too"
+        label = "Forget now" if set(open_arms) - {"retrained", "private"} else "Run attacks"
         st.button(
             label,
             type="primary",
@@ -64,7 +64,7 @@ def actions(run: Run, patient: str, named: dict[str, str], open_arms: list[str])
             key="forget-now",
             on_click=live.start,
             args=(run, patient),
-            **{"help": f"Here and now: {which}. It takes minutes (longer in a larger hospital) and can be cancelled."}
+            **{"help": f"Runs now: {which}. It takes minutes (longer in a larger hospital). You can cancel it."}
             | viewer.locked("forget"),
         )
     told = live.refusal() or ("" if going is None or going.active else going.error)
@@ -100,7 +100,7 @@ with picture:
         chart_style.show(
             figure,
             key="forget-places",
-            alt=f"Where {patient} stands among patients never seen, in {len(table) - 1} models",
+            alt=f"Where {patient} stands among held-out patients, in {len(table) - 1} models",
         )
         st.html(chart_style.legend_html(figure))
         for sentence in (sentences.verdict(table, patient, named), sentences.cost(table, run.spec.model.kind, named)):
@@ -108,7 +108,7 @@ with picture:
                 st.markdown(sentence)
     told = data.against_retrained(run)
     if told is not None:
-        st.header("Models that never read the patient", anchor=False)
+        st.header("Models not trained on the patient", anchor=False)
         st.markdown(sentences.against_retrained(told, named))
         chart_style.show(
             charts.told_apart(told, named), key="forget-told-apart", alt="How often each model is the odd one out"

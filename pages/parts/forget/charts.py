@@ -1,4 +1,4 @@
-"""The picture of the page Forget a patient: the patient among patients never seen, a row for each model."""
+"""The picture of the page Forget a patient: the patient among held-out patients, a row for each model."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pages.parts.common import chart_style
 from pages.parts.forget.sentences import deviations
 
 COLOURS = {ORIGINAL: chart_style.RISK, RETRAINED: chart_style.OKABE_ITO["green"], PRIVATE: chart_style.PRIVATE}
-MEANING = {ORIGINAL: "as trained", RETRAINED: "never read", PRIVATE: "with privacy"}
+MEANING = {ORIGINAL: "as trained", RETRAINED: "not trained on", PRIVATE: "with privacy"}
 OTHER = chart_style.OKABE_ITO["orange"]
 ROW, AXIS = 52, 28  # pixels for a label of two lines; letters of an axis title that a phone has room for
 MARGIN = {"t": 10, "b": 10, "l": 10, "r": 10}
 
 
 def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[str, str]) -> go.Figure:
-    """Each never-seen patient as a grey point, and the patient, by how well each model reads their notes.
+    """Each held-out patient as a grey point, and the patient, by how well each model reads their notes.
 
     Args:
         notes: The table `standing`.
@@ -42,11 +42,11 @@ def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[s
             x=others,
             y=place + jitter.uniform(-0.28, 0.28, len(others)),
             mode="markers",
-            name="patients never seen",
+            name="held-out patients",
             showlegend=place == 0,
             marker={"color": chart_style.CONTROL, "size": 6, "opacity": 0.55},
             customdata=[html.escape(one) for one in others.index],
-            hovertemplate="%{customdata}, never seen: %{x:+.1f}<extra></extra>",
+            hovertemplate="%{customdata}, held out: %{x:+.1f}<extra></extra>",
         )
     for place, arm in enumerate(reversed(arms)):
         row = rows.loc[arm]
@@ -62,7 +62,7 @@ def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[s
                 "symbol": "diamond",
                 "line": {"width": 2, "color": "white"},
             },
-            hovertemplate=f"{who}: %{{x:+.1f}}, above {percent(row['percentile'])} of never-seen patients "
+            hovertemplate=f"{who}: %{{x:+.1f}}, above {percent(row['percentile'])} of held-out patients "
             f"({percent(row['low'])} to {percent(row['high'])})<extra></extra>",
         )
     for colour, what in dict.fromkeys((COLOURS.get(arm, OTHER), MEANING.get(arm, "unlearned")) for arm in arms):
@@ -74,7 +74,7 @@ def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[s
             marker={"color": colour, "size": 13, "symbol": "diamond"},
         )
     if RETRAINED in arms:
-        chart_style.level(figure, "as if never read", x=deviations(rows.loc[RETRAINED]))
+        chart_style.level(figure, "as if not trained on", x=deviations(rows.loc[RETRAINED]))
     figure.update_layout(
         margin=MARGIN,
         height=50 + ROW * len(arms),
@@ -97,7 +97,7 @@ def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[s
 
 
 def told_apart(told: dict[str, Any], named: dict[str, str]) -> go.Figure:
-    """How often each model is the odd one beside two that never read the patient; a third is chance."""
+    """How often each model is the odd one beside two not trained on the patient; a third is chance."""
     rows = [one for one in reversed(told["arms"]) if "odd" in one]
     figure = go.Figure()
     figure.add_scatter(

@@ -62,7 +62,7 @@ def why_first(run: Run, runs: list[Run]) -> str:
     """Why the page opens with another model than other pages do; empty for a model without a stored comparison."""
     if not _compared(run) or all(map(_compared, runs)):
         return ""
-    return "Results of unlearning are stored for this model. Other models can forget a patient here and now."
+    return "Results of unlearning are stored for this model. Other models can forget a patient on this page."
 
 
 def patients(run: Run) -> dict[str, int]:

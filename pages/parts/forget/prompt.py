@@ -37,7 +37,7 @@ def show(found: Comparison, named: dict[str, str]) -> None:
     try:
         prompt, _ = clean_prompt(typed)
         if MASK in prompt:
-            raise PromptError(f"Leave {MASK} out here: every model continues the text.")
+            raise PromptError(f"Leave out {MASK}: every model here continues the text.")
     except PromptError as refused:
         st.error(literal(str(refused), 600), icon=":material/error:")
         return
@@ -60,7 +60,7 @@ def _without_answer(silent: Sequence[str], named: dict[str, str]) -> str:
     if set(silent) & set(APPROXIMATE):
         sentences.append("**Forget now** makes the unlearned models.")
     if RETRAINED in silent:
-        sentences.append("**Train again** makes the retrained one.")
+        sentences.append("**Train again** makes the retrained model.")
     return " ".join(sentences)
 
 

@@ -16,21 +16,23 @@ CLOSE = 0.5  # standard deviations: nearer than this to the retrained model coun
 HOW = f"""
 **The place of the patient.** For each note, the mean log-probability of its tokens under the model, less that under the
 public model (the likelihood ratio of Mireshghallah et al. 2022). A patient's value is the mean over their notes. The
-place is the share of held-out patients, whom no model here has read, with a smaller value, ties ½; its interval is
-Wilson's. For a patient drawn at random whom the model never read, every place from 0 to 100 % is equally likely. The
-picture counts in standard deviations of the held-out patients above their mean, so that models can be compared.
+place is the share of held-out patients, on whom no model here was trained, with a smaller value, ties ½; its interval
+is Wilson's. For a patient drawn at random on whom the model was not trained, every place from 0 to 100 % is equally
+likely. The picture counts in standard deviations of the held-out patients above their mean, so that models can be
+compared.
 
 **Gradient ascent** takes small steps away from the patient's notes (Jang et al. 2023). **Fine-tuning** trains on the
 other members' notes and hopes that the patient's fade. **Both at once** lowers the others' loss and raises the
-patient's (“gradient difference”, Liu et al. 2022). The first and the last stop as soon as the patient's notes are read
-as badly as notes never seen would be: the public model's loss on them, less what training gains on held-out notes.
+patient's (“gradient difference”, Liu et al. 2022). The first and the last stop as soon as the patient's notes are
+predicted as badly as if they had been held out: at the public model's loss on them, less what training gains on
+held-out notes.
 
 **Training again** uses the same settings and the same seed, and leaves the patient's notes out. It is exact: the model
 is the one that would exist without their notes. **DP** is a private run on the same notes, with the patient in it.
 
 **Texts** are the first of the audit's own, from its 14 prompts. A text counts if it holds a value of the patient.
-The table also has how many
-never-seen patients have a value in any text (people share values); that counts people, and not texts.
+The table
+also has how many held-out patients have a value in any text (people share values); that counts people, not texts.
 
 **Perplexity** is that of the notes of the held-out patients in the picture, at most {NEVER_SEEN}, with an interval over
 patients. `docs/methods/forgetting.md` has the formulas.
@@ -62,12 +64,12 @@ def headline(table: pd.DataFrame, patient: str, named: dict[str, str], *, going:
     rows = table.set_index("arm")
     who = literal(patient)
     if ORIGINAL not in rows.index:
-        waiting = "The picture is drawn as soon as the first model is judged." if going else "Press **Forget now**."
+        waiting = "The picture is drawn as soon as the first model is scored." if going else "Press **Forget now**."
         return f"Nothing has been measured for {who} yet. {waiting}"
     own = rows.loc[ORIGINAL]
     told = [
         f"As trained, the model has gained more on {who}'s notes, compared with the public model, than on those of "
-        f"**{percent(own['percentile'])}** of {int(own['never_seen'])} patients whom it has never seen."
+        f"**{percent(own['percentile'])}** of {int(own['never_seen'])} held-out patients."
     ]
     after = [
         f"{named[arm]} **{percent(rows.loc[arm, 'percentile'])}** ({rows.loc[arm, 'seconds']:.0f}{NBSP}s)"
@@ -82,14 +84,14 @@ def headline(table: pd.DataFrame, patient: str, named: dict[str, str], *, going:
 
 
 def verdict(table: pd.DataFrame, patient: str, named: dict[str, str]) -> str:
-    """Whether each unlearned model stands where the model that never read the patient stands."""
+    """Whether each unlearned model stands where the model that was not trained on the patient stands."""
     rows = table.set_index("arm")
     made = [arm for arm in APPROXIMATE if arm in rows.index]
     if not made or not all(rows.loc[arm, "spread"] > 0 for arm in made):
         return ""
     if RETRAINED not in rows.index:
         return (
-            "A place in the middle does not show that the patient is forgotten: a patient whom no model has read "
+            "A place in the middle does not show that the patient is forgotten: a patient on whom no model was trained "
             "can be anywhere among the grey points. Train the model again without them to see where they belong."
         )
     gaps = {arm: deviations(rows.loc[arm]) - deviations(rows.loc[RETRAINED]) for arm in made}
@@ -105,19 +107,18 @@ def verdict(table: pd.DataFrame, patient: str, named: dict[str, str]) -> str:
     ]
     easy = rows.loc[RETRAINED, "percentile"]
     known = (
-        f" Even that model, which never read them, gains more on their notes than on those of {percent(easy)} "
-        "of patients never seen."
+        f" Even that model gains more on their notes than on those of {percent(easy)} of held-out patients."
         if easy >= EASY
         else ""
     )
     return (
-        f"Compared with the model that never read {literal(patient)}, in standard deviations of the grey points: "
+        f"Compared with the model trained without {literal(patient)}, in standard deviations of the grey points: "
         f"{'; '.join(told)}.{known}"
     )
 
 
 def deviations(row: pd.Series) -> float:
-    """How many standard deviations of never-seen patients the patient stands above their mean."""
+    """How many standard deviations of held-out patients the patient stands above their mean."""
     return float((row["gain"] - row["mean"]) / row["spread"])
 
 
@@ -141,8 +142,9 @@ def against_retrained(told: dict, named: dict[str, str]) -> str:
     places = ", ".join(f"{percent(one['place'])} ({named[one['arm']]})" for one in made)
     return (
         f"{size} patients were each removed from this model, one at a time. Each time the unlearned model was compared "
-        "with two models that never read the patient: which is the odd one out? If unlearning were as good as never "
-        f"reading, it would be the unlearned model in a third of the cases. It was: {found}. An average can hide this: "
-        f"the patients' mean place among patients never seen is {places}, where 50\u00a0% is that of patients never "
-        "read. All of them are compared with the same two models, so they are not independent trials."
+        "with two models trained without the patient: which is the odd one out? If unlearning were as good as "
+        "training without them, it would be the unlearned model in a third of the cases. It was: "
+        f"{found}. An average can hide this: the patients' mean place among held-out patients is {places}, where "
+        "50\u00a0% is that of patients the model was not trained on. All of them are compared with the same two "
+        "models, so they are not independent trials."
     )

@@ -40,11 +40,11 @@ def show(found: Comparison, named: dict[str, str]) -> None:
         st.markdown(sentence(table, named))
         st.dataframe(shown(table, named), hide_index=True, alt="Places of several patients in each model")
         st.caption(
-            "Expected of patients never read: about 5 % above 95 %, 5 % below 5 %, and 50 % between 25 and 75 % "
-            "(slightly more with few never-seen patients, because a place is a rank). In the middle, an interval "
-            "wholly above 50 % is a mark of unlearning. A mean of 50 % does not show that patients are "
+            "Expected of held-out patients: about 5 % above 95 %, 5 % below 5 %, and 50 % between 25 and 75 % "
+            "(slightly more with few of them, because a place is a rank). In the middle, an interval "
+            "wholly above 50 % is a sign of unlearning. A mean of 50 % does not show that patients are "
             "forgotten: an average can hide failure (Hayes et al. 2024). Nor is an interval beside 50 % a test: the "
-            "mean of as many patients never read varies, too. The reference is a model trained again without the "
+            "mean of as many held-out patients varies, too. The reference is a model trained again without the "
             "patient."
         )
         csv_button(table, name=f"unlearning-{found.run.id}")
@@ -71,8 +71,8 @@ def sentence(table: pd.DataFrame, named: dict[str, str]) -> str:
 
     return (
         f"The audit drew {size} members and removed each from a copy of this model. Number placed above 95 % of the "
-        f"patients never seen: {each('above')}. Number placed in the middle half, where {size / 2:g} are expected of "
-        f"patients never read: {each('middle')}. Unlearning that moves nearly everybody there can be recognised."
+        f"held-out patients: {each('above')}. Number placed in the middle half, where {size / 2:g} are expected of "
+        f"held-out patients: {each('middle')}. Unlearning that moves nearly all patients there can be recognised."
     )
 
 

@@ -21,7 +21,7 @@ def show(table: pd.DataFrame, named: dict[str, str], patient: str) -> None:
                 "model": named[row["arm"]],
                 "place": with_interval(Interval(row["percentile"], row["low"], row["high"])),
                 "texts with a detail of theirs": with_interval(found["patient"]),
-                "never-seen patients in any text": with_interval(found["never_seen"]),
+                "held-out patients in any text": with_interval(found["never_seen"]),
                 "other members leaked": with_interval(found["others"]),
                 "perplexity": f"{perplexity_text(row['perplexity'])} ({perplexity_text(row['perplexity_low'])} to "
                 f"{perplexity_text(row['perplexity_high'])})",

@@ -115,7 +115,7 @@ def test_someone_who_is_no_member_is_refused_in_a_sentence(forgotten, monkeypatc
     root, run_id, _ = forgotten
     monkeypatch.setenv("PHILAB_DATA", str(root))
     app = visit("forget", run=run_id, patient="<b>nobody</b>")
-    assert "No patient" in app.info[0].value and "<b>" not in app.info[0].value
+    assert "is not in this model's training data" in app.info[0].value and "<b>" not in app.info[0].value
     assert not app.get("plotly_chart")
 
 
@@ -189,7 +189,7 @@ def test_what_one_user_forgets_changes_no_page_for_others(tmp_path, monkeypatch)
 def test_while_models_are_made_nobody_is_asked_to_press_a_button():
     nothing = pd.DataFrame(columns=["arm"])
     assert "Press **Forget now**" in sentences.headline(nothing, "P1", NAMED)
-    assert "as soon as the first model is judged" in sentences.headline(nothing, "P1", NAMED, going=True)
+    assert "as soon as the first model is scored" in sentences.headline(nothing, "P1", NAMED, going=True)
 
 
 def test_a_fault_in_the_live_work_is_said_and_logged(forgotten, monkeypatch, caplog):
@@ -308,10 +308,10 @@ def test_the_test_beside_retrained_models_is_told_in_counts_and_drawn_with_its_c
 
 
 def test_a_patient_whom_others_resemble_is_compared_with_patients_never_seen():
-    """A retrained model that has not read them still places them above EASY: the share is of patients never seen."""
+    """A retrained model that has not read them still places them above EASY: the share is of held-out patients."""
     found = table(original=3.0, ascent=1.0, retrained=1.0)
     found["percentile"] = 0.93
-    assert sentences.verdict(found, "P1", NAMED).endswith("on those of 93\u00a0% of patients never seen.")
+    assert sentences.verdict(found, "P1", NAMED).endswith("on those of 93\u00a0% of held-out patients.")
     assert "gradient ascent **93\u00a0%** (3\u00a0s)" in sentences.headline(found, "P1", NAMED)
 
 

@@ -47,11 +47,11 @@ def test_figures_are_shown_with_intervals_beside_the_private_run(runs):
         workspace.audit(ids[name]).record(outcome, {"unlearned": made})
     page = visit("forget", run=ids["plain"])
     told = said(page)
-    assert "drew 20 members" in told and "patients never seen: as trained **15**, gradient ascent **15**" in told
+    assert "drew 20 members" in told and "held-out patients: as trained **15**, gradient ascent **15**" in told
     assert "DP, ε = 8 per note **1**. Number placed in" in told and "where 10 are expected" in told
     assert "both at once **4**, DP, ε = 8 per note **4**." in told
     caption = next(one.value for one in page.caption if "does not show that patients are forgotten" in one.value)
-    assert "an interval wholly above 50 % is a mark" in caption and "about 5 % above 95 %" in caption
+    assert "an interval wholly above 50 % is a sign" in caption and "about 5 % above 95 %" in caption
     rows = next(frame.value for frame in page.dataframe if "mean place" in frame.value.columns)
     assert rows["model"].tolist() == ["as trained", "gradient ascent", "both at once", "DP, ε = 8 per note"]
     assert rows["above 95 %"].iloc[0] == "75\u00a0% (10\u00a0% to 95\u00a0%)"
