@@ -227,7 +227,7 @@ def draw(prompt: str, answer: Answer, slot: DeltaGenerator) -> None:
         if answer.stopped and not answer.texts:
             st.caption("Stopped before the first word.")
         if answer.texts:
-            why = " · click a mark" * any(answer.spans)
+            why = " · click\u00a0a\u00a0mark" * any(answer.spans)
             caption = f"{_seeds_text(answer)}{' · stopped early' * answer.stopped}{why}"
             st.markdown(f"{_badge(answer)} :small[{caption}]")
             keys = [text_key(answer.run_id, text) for text in answer.texts]

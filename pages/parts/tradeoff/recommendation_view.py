@@ -76,6 +76,7 @@ def limits() -> lim.Limits | None:
             [name for name, limit in known.items() if limit.chosen],
             key="risks",
             format_func=registry.measure_name,
+            wrap=True,  # in a form, one line that is cut off is Streamlit's usual
             **KEEP,
         )
         risks, columns = {}, st.columns(max(2, len(chosen) + 1))
