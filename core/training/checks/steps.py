@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import replace
-from functools import cached_property
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -41,6 +41,7 @@ BESIDE = 26  # other units in the sum that they are taken out of
 BATCHES = 2  # physical batches that all these are drawn from
 MOST_NUMBERS = 250_000_000  # of these units' gradients, in memory at once
 CLOSE = 0.01  # of C: what clipped sums may differ by in float32
+STAGES = 5  # of `_Bench.run`
 SEARCHED = 1e-3  # relative difference of two σ that were searched for the same ε
 ROUNDING = 4 * 2.0**-24  # of σC in every direction: what noise that cancels leaves behind in float32
 
@@ -69,18 +70,8 @@ def check_steps(
     """
     patients = notes["patient_id"].to_numpy(dtype=object)
     samples = training_samples(lm, notes["text"].array, training.max_tokens)
-    with trainable(lm.model, training.trainable):
-        bench = _Bench(lm, samples, patients, training, privacy)
-        stages = (bench.coins, bench.alone, bench.noise, bench.moves, lambda: bench.promise(stored or bench.mechanism))
-        found: list[Check] = []
-        try:
-            for number, stage in enumerate(stages, start=1):
-                found += stage()
-                if on_progress is not None:
-                    on_progress(number, len(stages))
-        finally:
-            bench.close()
-    return found
+    with trainable(lm.model, training.trainable), closing(_Bench(lm, samples, patients, training, privacy)) as bench:
+        return bench.run(stored, on_progress or (lambda _done, _total: None))
 
 
 class _PartOfFeed(Feed):
@@ -104,8 +95,28 @@ class _PartOfFeed(Feed):
                 yield batch.only(rows), names[rows]
 
 
+@dataclass(frozen=True)
+class _Largest:
+    """The step of the seed with the largest sample, and the units in it."""
+
+    step: int
+    sample: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """Some units of the largest sample, and the gradients of the first of them as autograd computes them."""
+
+    largest: _Largest
+    units: np.ndarray
+    own: dict[int, np.ndarray]
+
+
 class _Bench:
-    """The steps of one run, with noise and without it, from one public seed."""
+    """The steps of one run, with noise and without it, from one public seed.
+
+    A stage takes what the one before it found, so that they can run in one order alone.
+    """
 
     def __init__(
         self, lm: LanguageModel, samples: Samples, patients: np.ndarray, training: TrainingSpec, privacy: PrivacySpec
@@ -121,29 +132,41 @@ class _Bench:
         self._units = Units.build(self._unit, self._feed.note_index, patients)
         self._expected = self._rate * len(self._units)  # q·n, computed here: steps must divide by nothing else
         self._steps = mechanism.steps
-        self._step, self._sample = 1, np.empty(0, dtype=np.int64)  # the largest sample, found by `coins`
-        self._drawn, self._own = self._sample, dict[int, np.ndarray]()  # units of it, some with their gradients
+        self._hooks = ExitStack()
+
+    def run(self, stored: Mechanism | None, on_progress: Callable[[int, int], None]) -> list[Check]:
+        """All stages. `on_progress` is called after each of them."""
+        found, largest = self.coins()
+        on_progress(1, STAGES)
+        drawn = self.alone(largest)
+        on_progress(2, STAGES)
+        of_noise, private = self.noise(drawn)
+        on_progress(3, STAGES)
+        of_moves = self.moves(drawn, private)
+        on_progress(4, STAGES)
+        promised = self.promise(stored or self.mechanism)
+        on_progress(5, STAGES)
+        return [*found, *of_noise, *of_moves, *promised]
 
     def _feed_of(self, samples: Samples) -> _PartOfFeed:
         return _PartOfFeed(self._lm, samples, self._training, PublicSeed(self._training.seed))
 
-    @cached_property
-    def _private(self) -> PrivateSteps:
-        """The private run's own steps. A model can have the hooks of one clipper, so `_clean_sums` comes first."""
+    def _private_steps(self) -> PrivateSteps:
+        """The private run's own steps. Until `close`, the model has the hooks of their clipper."""
         seed = PublicSeed(self._training.seed)
-        return PrivateSteps(self._lm, self._samples, self._patients, self._training, self._privacy, seed)
+        steps = PrivateSteps(self._lm, self._samples, self._patients, self._training, self._privacy, seed)
+        return self._hooks.enter_context(closing(steps))
 
     def close(self) -> None:
         """Remove every hook from the model."""
-        if "_private" in self.__dict__:
-            self._private.close()
+        self._hooks.close()
 
-    def _clean_sums(self, *kept: Collection[int] | None) -> list[np.ndarray]:
-        """The sums without noise of the largest sample, for each of these parts of it."""
+    def _clean_sums(self, step: int, *kept: Collection[int] | None) -> list[np.ndarray]:
+        """The sums without noise of a step, for each of these parts of its sample. It leaves no hooks."""
         clipping = self._training.model_copy(update={"clip_norm": self._norm})
         steps = ClippedSteps(self._lm, self._samples, self._patients, clipping, self._privacy)
         try:
-            return [self._sum_of(steps, self._step, keep) for keep in kept]
+            return [self._sum_of(steps, step, keep) for keep in kept]
         finally:
             steps.close()
 
@@ -174,56 +197,61 @@ class _Bench:
 
     # The stages ---------------------------------------------------------------------------------------------------
 
-    def coins(self) -> list[Check]:
-        """The sampling, by a seed and by a fresh secret, and the seed's largest sample, for the other stages."""
+    def coins(self) -> tuple[list[Check], _Largest]:
+        """The sampling, by a seed and by a fresh secret, and the seed's largest sample."""
         asked = self._units, self._rate, self._steps, self._unit
-        found, self._step, self._sample = coin_checks(self._feed, *asked)
+        found, step, sample = coin_checks(self._feed, *asked)
         fresh = _PartOfFeed(self._lm, self._samples, self._training, SecretKey.fresh())
         secret, _, _ = coin_checks(fresh, *asked)
-        return [
-            *found,
-            *(replace(one, key=f"secret_{one.key}", claim=f"{one.claim}, from a fresh secret") for one in secret),
-        ]
+        found += [replace(one, key=f"secret_{one.key}", claim=f"{one.claim}, from a fresh secret") for one in secret]
+        return found, _Largest(step, sample)
 
-    def alone(self) -> list[Check]:
+    def alone(self, largest: _Largest) -> _Drawn:
         """The gradients of some units of the largest sample, by autograd, before any clipper has hooks in the model.
 
         All are from a few physical batches, so that sums of their units take little time.
         """
         rng = np.random.default_rng(self._training.seed)
-        physical = self._feed.drawn(self._step, self._units, self._rate)
+        physical = self._feed.drawn(largest.step, self._units, self._rate)
         some = rng.permutation(len(physical))[:BATCHES]
         there = np.unique(np.concatenate([physical[number][1] for number in some]))
-        self._drawn = rng.permutation(there)[: PROBES + BESIDE]
+        units = rng.permutation(there)[: PROBES + BESIDE]
         feed = self._feed_of(self._samples)
-        feed.keep = self._drawn.tolist()
-        _, sample = feed.sampled(self._step, self._units, self._rate)
+        feed.keep = units.tolist()
+        _, sample = feed.sampled(largest.step, self._units, self._rate)
         examples = [piece for pieces in sample for piece in pieces]
         count = sum(one.numel() for one in self._parameters)
-        for unit in self._drawn[: min(PROBES, max(2, MOST_NUMBERS // count))].tolist():
+        own = {}
+        for unit in units[: min(PROBES, max(2, MOST_NUMBERS // count))].tolist():
             gradient = unit_gradient(self._lm, self._parameters, examples, unit, feed.masks)
-            self._own[unit] = gradient.cpu().numpy()
-        return []
+            own[unit] = gradient.cpu().numpy()
+        return _Drawn(largest, units, own)
 
-    def noise(self) -> list[Check]:
-        """A sum with noise and without: their difference; the largest sample in halves; steps that sample nobody."""
-        halves = [part.tolist() for part in np.array_split(self._sample, 2)]
-        chosen = self._drawn.tolist()
-        whole, sum_without, *parts = self._clean_sums(None, chosen, *halves)
-        drawn = self._sum_of(self._private, self._step, chosen) - sum_without
+    def noise(self, drawn: _Drawn) -> tuple[list[Check], PrivateSteps]:
+        """A sum with noise and without: their difference; the largest sample in halves; steps that sample nobody.
+
+        It returns the private steps, too, for the next stage. They are made here: a model can have the hooks of one
+        clipper at a time, and those of the sums without noise come first.
+        """
+        step = drawn.largest.step
+        halves = [part.tolist() for part in np.array_split(drawn.largest.sample, 2)]
+        chosen = drawn.units.tolist()
+        whole, sum_without, *parts = self._clean_sums(step, None, chosen, *halves)
+        private = self._private_steps()
+        noise = self._sum_of(private, step, chosen) - sum_without
         key = SecretKey.fresh()
-        empty = [self._noise_alone(step, self._private.randomness) for step in (self._step, self._step + 1)]
-        secret = [self._noise_alone(step, key) for step in (self._step, self._step + 1)]
-        another = self._noise_alone(self._step, SecretKey.fresh())
-        deviation, count = self._sigma * self._norm, len(drawn)
+        empty = [self._noise_alone(private, one, private.randomness) for one in (step, step + 1)]
+        secret = [self._noise_alone(private, one, key) for one in (step, step + 1)]
+        another = self._noise_alone(private, step, SecretKey.fresh())
+        deviation, count = self._sigma * self._norm, len(noise)
         slack = FAR / math.sqrt(2 * count)
         share = np.random.default_rng(0).choice(count, size=min(count, 50_000), replace=False)
-        fitted = stats.kstest(drawn[share] / deviation, "norm").pvalue
+        fitted = stats.kstest(noise[share] / deviation, "norm").pvalue
         with np.errstate(invalid="ignore"):  # without any noise there is no correlation, which fails the check
             pairs = [np.corrcoef(first, second)[0, 1] for first, second in (empty, secret, (secret[0], another))]
         alike = float(np.abs(pairs).max()) * math.sqrt(count)
         unit = self._unit
-        return [
+        checks = [
             Check(
                 "whole_sample",
                 f"Every sampled {unit} counts: the sum is that of its halves",
@@ -236,7 +264,7 @@ class _Bench:
                 "noise",
                 "The sum of a step gets noise once, before it is divided by q·n",
                 "its standard deviation / σC",
-                float(drawn.std()) / deviation,
+                float(noise.std()) / deviation,
                 1 - slack,
                 1 + slack,
             ),
@@ -244,7 +272,7 @@ class _Bench:
                 "noise_everywhere",
                 "Every layer gets that noise",
                 "probability of the layer that differs most",
-                self._least_likely_layer(drawn / deviation),
+                self._least_likely_layer(noise / deviation),
             ),
             by_chance("noise_is_normal", "The noise is normal", "probability of its shape", fitted),
             Check(
@@ -278,18 +306,19 @@ class _Bench:
                 FAR,
             ),
         ]
+        return checks, private
 
-    def moves(self) -> list[Check]:
+    def moves(self, drawn: _Drawn, private: PrivateSteps) -> list[Check]:
         """Units that are taken out of the sum one by one, and notes that are replaced by random words."""
-        rng, inside = np.random.default_rng(self._training.seed), set(self._drawn.tolist())
-        everybody = self._sum_of(self._private, self._step, inside)
+        rng, step, inside = np.random.default_rng(self._training.seed), drawn.largest.step, set(drawn.units.tolist())
+        everybody = self._sum_of(private, step, inside)
         longest, off, replaced = 0.0, 0.0, 0.0
-        for unit, gradient in self._own.items():
+        for unit, gradient in drawn.own.items():
             own = gradient * np.float32(min(1.0, self._norm / max(float(np.linalg.norm(gradient)), 1e-30)))
-            moved = everybody - self._sum_of(self._private, self._step, inside - {unit})
+            moved = everybody - self._sum_of(private, step, inside - {unit})
             longest = max(longest, float(np.linalg.norm(moved)) / self._norm)
             off = max(off, float(np.linalg.norm(moved - own)) / self._norm)
-            other = self._sum_of(self._private, self._step, inside, self._with_random_words(unit, rng))
+            other = self._sum_of(private, step, inside, self._with_random_words(unit, rng))
             replaced = max(replaced, float(np.linalg.norm(everybody - other)) / self._norm)
         unit_name = self._unit
         return [
@@ -346,13 +375,13 @@ class _Bench:
             ids[row] = np.where(kept, ids[row], words)
         return replace(self._samples, ids=ids)
 
-    def _noise_alone(self, step: int, randomness: Randomness) -> np.ndarray:
+    def _noise_alone(self, private: PrivateSteps, step: int, randomness: Randomness) -> np.ndarray:
         """The noise of a step that samples nobody, from this source."""
-        before, self._private.randomness = self._private.randomness, randomness
+        before, private.randomness = private.randomness, randomness
         try:
-            return self._sum_of(self._private, step, ())
+            return self._sum_of(private, step, ())
         finally:
-            self._private.randomness = before
+            private.randomness = before
 
     def _least_likely_layer(self, standard: np.ndarray) -> float:
         """Smallest probability over the parameters of a variance as far from 1, times their number (Bonferroni)."""
