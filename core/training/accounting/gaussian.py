@@ -24,6 +24,7 @@ import numpy as np
 from core.common.formatting import setting_text
 from core.common.opacus_parts import GaussianAccountant
 from core.spec import Accountant
+from core.training.accounting.noise_search import LEAST_NOISE, Tolerance, least_log_noise
 from core.training.accounting.privacy_loss import (
     COARSE_ORDERS,
     numerical_curve,
@@ -32,8 +33,8 @@ from core.training.accounting.privacy_loss import (
     renyi_epsilon,
 )
 
-LEAST_NOISE, MOST_NOISE = 1e-3, 1e7  # the range of σ that `noise_multiplier` searches
-SECANTS = 12  # secant steps before it only bisects; three or four are enough where there is a root
+MOST_NOISE = 1e7  # the largest σ that `noise_multiplier` tries
+TOLERANCE = Tolerance(loose=8e-4, spare=0.0, width=1e-3, farthest=20.0)  # of ln ε
 
 
 def epsilon(
@@ -125,26 +126,14 @@ def noise_multiplier(
         )
         return math.log(value / target_epsilon) if value > 0 else -math.inf
 
-    low, high = math.log(LEAST_NOISE), math.inf  # ln σ; `high` is known to meet the target
-    at, slope = _rdp_guess(target_epsilon, sample_rate, steps, delta), -1.5
-    found, tries = excess(at), 0
-    while not -8e-4 <= found <= 0:
-        tries += 1
-        low, high = (at, high) if found > 0 else (low, at)
-        if high - low < 1e-3:  # ε jumps where one accountant replaces another, so there may be no root: stay below it
-            return math.exp(high)
-        candidate = at - (max(found, -20.0) + 4e-4) / slope if tries < SECANTS else low + 1.0
-        if candidate > math.log(MOST_NOISE) and math.isinf(high):
-            raise ValueError(
-                f"ε = {setting_text(target_epsilon)} cannot be reached in {steps} steps at δ = {delta:g}: ask for a "
-                "larger ε"
-            )
-        if math.isfinite(high) and (tries >= SECANTS or not low < candidate < high):  # ε is 0, or jumps
-            candidate = (low + high) / 2
-        value = excess(candidate)
-        slope = min(-0.3, max(-10.0, (value - found) / (candidate - at)))
-        at, found = candidate, value
-    return math.exp(at)
+    start = _rdp_guess(target_epsilon, sample_rate, steps, delta)
+    found = least_log_noise(excess, start, slope=-1.5, tolerance=TOLERANCE, most_noise=MOST_NOISE)
+    if found is None:
+        raise ValueError(
+            f"ε = {setting_text(target_epsilon)} cannot be reached in {steps} steps at δ = {delta:g}: ask for a "
+            "larger ε"
+        )
+    return math.exp(found)
 
 
 def _rdp_guess(target: float, rate: float, steps: int, delta: float) -> float:

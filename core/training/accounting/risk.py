@@ -19,13 +19,14 @@ from scipy.special import ndtri
 
 from core.spec import PrivacySpec, RiskLimit, TrainingSpec
 from core.training.accounting.composition import NoisyMechanism, advantage
+from core.training.accounting.noise_search import LEAST_NOISE, Tolerance, least_log_noise
 from core.training.accounting.privacy_loss import numerical_deltas
 from core.training.accounting.tradeoff import of_history, tradeoff
 
-LEAST_NOISE, MOST_NOISE = 1e-3, 1e6  # the range of σ that is searched
+MOST_NOISE = 1e6  # the largest σ that is tried
 TIGHT = 5e-4  # σ holds the limit with at most this share of μ to spare (before σ is rounded up)
 SPARE = 1e-6  # and at least this, so that rounding on another machine does not break the limit
-TRIES = 60
+TOLERANCE = Tolerance(loose=TIGHT, spare=SPARE, width=TIGHT / 10, farthest=3.0)  # of ln μ
 
 
 def achieved(limit: RiskLimit, mechanisms: Sequence[NoisyMechanism]) -> float:
@@ -89,24 +90,11 @@ def noise_for_risk(limit: RiskLimit, *, sample_rate: float, steps: int) -> float
         mu = _as_mu(limit, _share(limit, math.exp(log_sigma), sample_rate, steps))
         return min(50.0, math.log(mu / goal)) if mu > 0 else -50.0
 
-    low, high = math.log(LEAST_NOISE), math.inf  # ln σ; `high` is known to hold the limit
-    at, slope = min(max(_guess(goal, sample_rate, steps), low), math.log(MOST_NOISE)), -1.0
-    found = excess(at)
-    for _ in range(TRIES):
-        if -TIGHT <= found <= -SPARE:
-            break
-        low, high = (at, high) if found > -SPARE else (low, at)
-        if high - low < TIGHT / 10:
-            break
-        candidate = at - (max(found, -3.0) + TIGHT / 2) / slope
-        if not low < candidate < high:
-            candidate = (low + high) / 2 if math.isfinite(high) else low + 1.0
-        if candidate > math.log(MOST_NOISE):
-            raise ValueError(f"no noise is certified to hold “{limit.label}” in {steps} steps: choose a weaker limit")
-        value = excess(candidate)
-        slope = min(-0.3, max(-10.0, (value - found) / (candidate - at))) if value != found else slope
-        at, found = candidate, value
-    sigma = rounded_up(math.exp(at if found <= -SPARE else high))
+    start = min(max(_guess(goal, sample_rate, steps), math.log(LEAST_NOISE)), math.log(MOST_NOISE))
+    found = least_log_noise(excess, start, slope=-1.0, tolerance=TOLERANCE, most_noise=MOST_NOISE)
+    if found is None:
+        raise ValueError(f"no noise is certified to hold “{limit.label}” in {steps} steps: choose a weaker limit")
+    sigma = rounded_up(math.exp(found))
     while _share(limit, sigma, sample_rate, steps) > allowed(limit) * (1 - 1e-9):  # another σ has another grid
         sigma = rounded_up(sigma * (1 + TIGHT / 5))
     return sigma
