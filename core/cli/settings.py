@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from core.corpus.tables import Corpus
     from core.runs.store import Workspace
 
-SIGMAS = "2,1,.1,1e-2,1e-3,1e-4,1e-20"  # Jagannatha 2021, §A.1
-GRID = {"delta": 1e-6, "epochs": 3, "max_grad_norm": 1.0}  # the same table's other settings
+SIGMAS = "2,1,.1,1e-2,1e-3,1e-4,1e-20"  # Jagannatha 2021, §5.2, table 2
+GRID = {"delta": 1e-6, "epochs": 3, "max_grad_norm": 1.0}  # its other settings, §A.1
 USUAL_DELTA = 1e-5
 
 

@@ -1,4 +1,4 @@
-"""The 13 PHI fields of a patient record (PrivAI-Leak report, §5.1.1) and HIPAA's 18 identifiers."""
+"""The 13 PHI fields of a patient record (PrivAI-Leak report, §4.2.1) and HIPAA's 18 identifiers."""
 
 from __future__ import annotations
 

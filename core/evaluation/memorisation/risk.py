@@ -1,10 +1,11 @@
 """A single number for privacy risk: as the PrivAI-Leak report computes it, and with each part set against its control.
 
-Both are .50 prompt extraction + .20 membership + .15 canaries + .15 exact memorisation. The report counts each part
-without a control, so a model that learned nothing still scores: its canary test matches single words, and stays at
-100 % for every ε. Here *old* repeats that. *Calibrated* subtracts from each part what the same
-attack finds where nothing can have been learned: on held-out patients, or on canaries that were left out. A calibrated
-part can be negative by chance; it is not cut at 0.
+Both are .50 prompt extraction + .20 membership + .15 canaries + .15 exact memorisation, as the report has it (§5.4.3);
+the scores that it prints follow from other weights (docs/methods/extraction.md). The report counts each part without a
+control, so a model that learned nothing still scores: its canary test matches single words, and stays at 100 % for
+every ε. Here *old* repeats that. *Calibrated* subtracts from each part what the same attack finds where nothing can
+have been learned: on held-out patients, or on canaries that were left out. A calibrated part can be negative by chance;
+it is not cut at 0.
 """
 
 from __future__ import annotations

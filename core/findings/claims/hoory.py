@@ -20,8 +20,13 @@ LITTLE = 0.05  # largest loss of F1 that counts as little: the paper reports 2.3
 F1_EPSILONS = (3.0, 1.0)
 _PAIRS: tuple[tuple[ModelKind, float], ...] = (("distilbert", 1.0), ("distilbert", 3.0), ("gpt2", 8.0), ("gpt2", 1.0))
 SHARDS = (2, 8, 64)
-_SAME = "The three trainings have the same held-out patients."
-_SAME_CANARIES = "The three trainings have the same canaries."
+PUBLIC_BERT = (
+    "The public model here is the one that private training starts from, and has read public medical text already. The "
+    "paper's is BERT as published, without the vocabulary that its private models took from the notes (not privately)."
+)
+_SAME = "The three runs have the same held-out patients."
+LARGER_EPSILONS = "ε = 1, 3 and 8 instead of 0.58, and at most 8 copies; all three forms together."
+_SAME_CANARIES = "The three runs have the same canaries."
 # How the private training differs from the other one as well, and what that alone does:
 _LARGE_TRAINED = (
     "Private training has 6 epochs (DistilBERT) or 12 (GPT-2) in clipped batches of 2,048, the other one 8 or 4 in "
@@ -150,7 +155,7 @@ CLAIMS = (
     Claim(
         id="H-c2",
         title="DP training beats the public model",
-        says="A model trained with DP extracts entities better than the public model that it started from.",
+        says="A model trained with DP extracts entities better than the public model.",
         figure="83.7 at ε = 1 against 76.3 for the public BERT",
         place="§5.1, table 1",
         quantity="F1 of entities at ε − of the public base model, in points",
@@ -162,7 +167,7 @@ CLAIMS = (
             Need(large("distilbert", None).base_spec()),
         ),
         sizes=LARGE + "; entities of 265 held-out patients",
-        differs=f"The public model here has read public medical text already. {_SAME} {_ONE_READ} {SYNTHETIC}",
+        differs=f"{PUBLIC_BERT} {_SAME} {_ONE_READ} {SYNTHETIC}",
         why={
             "cannot tell": "At ε = 3 the F1 is 3 to 4 points higher on the three seeds, at ε = 1 it is 3 points lower, "
             "and every interval includes 0. Without its noise the same training is better than the public model "
@@ -241,7 +246,7 @@ CLAIMS = (
             *(Need(_seed_of(kind, None, seed)) for kind in ("distilbert", "gpt2") for seed in SEEDS),
         ),
         sizes=LARGE + "; 4 canaries planted 8 times",
-        differs=f"At most 8 copies, all three forms together. {_LARGE_TRAINED} {_SAME_CANARIES} First one of them was "
+        differs=f"{LARGER_EPSILONS} {_LARGE_TRAINED} {_SAME_CANARIES} First one of them was "
         "read, and its two sides were combined as independent: “cannot tell”. Compared canary by canary: “holds”. "
         f"{SYNTHETIC}",
         why={
@@ -254,7 +259,7 @@ CLAIMS = (
     Claim(
         id="H-c37",
         title="Exposure stays low after private training (mean of three seeds)",
-        says="The same question as H-c9, with the mean of each canary over three trainings.",
+        says="The same question as H-c9, with the mean of each canary over three runs.",
         figure="black curves (ε = 0.58) far below the red ones, up to 100,000 occurrences",
         place="§5.2, figure 2",
         quantity="mean exposure of canaries planted 8 times, at ε − without privacy, in bits",
@@ -263,7 +268,7 @@ CLAIMS = (
         rule=Below(),
         needs=tuple(Need(spec) for kind, epsilon in _PAIRS for seed in SEEDS for spec in _both(kind, epsilon, seed)),
         sizes=LARGE + "; 4 canaries planted 8 times",
-        differs=f"At most 8 copies, all three forms together. {_LARGE_TRAINED} The figures of each seed were known "
+        differs=f"{LARGER_EPSILONS} {_LARGE_TRAINED} The figures of each seed were known "
         f"when this was asked (H-c9). {SYNTHETIC}",
         page="canaries",
     ),
@@ -294,7 +299,7 @@ CLAIMS = (
     Claim(
         id="H-c21",
         title="The F1 that DP costs is the noise's",
-        says="An experiment of ours that explains H-c1: without its noise, the same clipped training in large batches "
+        says="Our experiment to explain H-c1: without its noise, the same clipped training in large batches "
         "finds entities better.",
         figure="84.5 at ε = 3.2 and 83.7 at ε = 1 against 86.8 without DP",
         place="§5.1, table 1",

@@ -251,7 +251,7 @@ CLAIMS = (
         id="H-c16",
         title="Without DP, a canary's loss is lower with 64 copies than with one",
         says="Without DP, the more often a secret is in the notes, the better the model knows it. H-c13 asks this by "
-        "rank, which ends at the first one; this is an experiment of ours by the loss, which does not end.",
+        "rank, which ends at the first one; this experiment of our own uses the loss, which does not end.",
         figure="red curves rise with the number of occurrences (exposure)",
         place="§5.2, figure 2",
         quantity=f"mean loss of canaries planted {MOST_COPIES} times − planted once, without privacy, in nats a canary",

@@ -144,11 +144,11 @@ CLAIMS = (
     Claim(
         id="J-c14",
         title="Rarity's correlation changes sign without any leak",
-        says="An experiment of ours: earlier, rarity seemed to lower leakage under the loss and to raise it under the "
+        says="Our experiment: earlier, rarity seemed to lower leakage under the loss and to raise it under the "
         "ratio. If this is not leakage, the correlation changes sign in the same way among patients whom the model "
         "never read.",
         figure="none; the paper's threshold of S-BBA, over ranges of rarity, gives both signs here",
-        place="§6, discussion, the measure that changes sign",
+        place="§6, discussion of patients with rare diseases",
         quantity="ρ of rarity and score over patients never read: ratio to a population model − loss",
         unit="number",
         measure=_turn,
@@ -167,10 +167,10 @@ CLAIMS = (
     Claim(
         id="J-c15",
         title="Number of codes and length explain the change of sign",
-        says="An experiment of ours that explains J-c14: rare profiles are long ones. At the same number of codes and "
+        says="Our experiment to explain J-c14: rare profiles are long ones. At the same number of codes and "
         "length of notes, rarity and score go together equally under both attacks.",
         figure="none",
-        place="§6, discussion, the measure that changes sign",
+        place="§6, discussion of patients with rare diseases",
         quantity="partial ρ of rarity and score over patients never read: ratio to a population model − loss",
         unit="number",
         measure=_turn_explained,
@@ -189,10 +189,10 @@ CLAIMS = (
     Claim(
         id="J-c16",
         title="With the public model as reference the sign does not change",
-        says="An experiment of ours: if the reference of few patients makes the sign change, a reference that read no "
+        says="Our experiment: if the reference of few patients makes the sign change, a reference that read no "
         "patient does not.",
         figure="none",
-        place="§6, discussion, the measure that changes sign",
+        place="§6, discussion of patients with rare diseases",
         quantity="ρ of rarity and score over patients never read: ratio to the public model − loss",
         unit="number",
         measure=_turn_public,
@@ -210,10 +210,10 @@ CLAIMS = (
     Claim(
         id="J-c17",
         title="Diseases that the reference never saw explain the change of sign",
-        says="An experiment of ours: a reference of few patients has not seen rare diseases. Among patients with as "
+        says="Our experiment: a reference of few patients has not seen rare diseases. Among patients with as "
         "many diseases unknown to it, rarity and score go together equally under both attacks.",
         figure="none",
-        place="§6, discussion, the measure that changes sign",
+        place="§6, discussion of patients with rare diseases",
         quantity="partial ρ of rarity and score over patients never read: ratio to a population model − loss",
         unit="number",
         measure=_turn_unknown,
@@ -235,10 +235,10 @@ CLAIMS = (
     Claim(
         id="J-c50",
         title="A reference of more patients turns the sign less",
-        says="An experiment of ours: if a reference of few patients makes the sign change, one of more patients does "
+        says="Our experiment: if a reference of few patients makes the sign change, one of more patients does "
         "so less. J-c17 holds the diseases constant that the reference never saw; this varies the reference.",
         figure="none",
-        place="§6, discussion, the measure that changes sign",
+        place="§6, discussion of patients with rare diseases",
         quantity=f"ρ of rarity and score over patients never read: ratio to a reference of {_MANY} patients − to one "
         f"of {_FEW}",
         unit="number",

@@ -255,7 +255,7 @@ CLAIMS = (
         why={
             "does not hold": "Here notes name their patients often, and that matters: with names in every note the AUC "
             "for DistilBERT's last names rises to .83 (L-c26). The paper's rises to .733 in template notes alone: with "
-            "names in every note it has .517. "
+            "names before every sentence it has .517. "
             "Notes that name patients rarely are asked in L-c17. For GPT-2 most of the figure is the last name itself: "
             "after another patient's first name it is .81 (seed 0)."
         },
@@ -301,7 +301,7 @@ CLAIMS = (
         id="L-c10",
         title="One probe per condition stays near chance",
         says="A network trained for a single condition can hardly tell which names go with it, however common the "
-        "condition is.",
+        "condition is, except for the rarest (fewer than five patients).",
         figure="AUC .48 to .53 (ICD-9 and MedCAT, Regular Base), by frequency of the condition",
         place="§6.2, table 5",
         quantity="mean AUC of the probes of conditions in one frequency group, 0.5 by chance",

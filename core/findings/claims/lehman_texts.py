@@ -41,9 +41,9 @@ _KNOWN = "That the 1,400 texts of the audit hold no member's full name was known
 _INSERTED = with_variant(plain("distilbert"), "name-insertion")
 _INSERTED_NEEDS = (Need(_INSERTED, measured=(LINKS,)),)
 _INSERTED_TEXTS = (
-    "Each note begins with its patient's name, as in the paper's variant. 100,000 texts of 24 tokens after eight "
-    "prompts that ask for a name instead of 500,000 of 100 tokens, and full names found by shape instead of a tagger. "
-    "Held-out patients, with their names before their notes too, are the control, which the paper lacks."
+    "Each note begins with its patient's name; in the paper every sentence does. 100,000 texts of 24 tokens after "
+    "eight prompts that ask for a name instead of 500,000 of 100 tokens, and full names found by shape instead of a "
+    "tagger. Held-out patients, with their names before their notes too, are the control, which the paper lacks."
 )
 
 
@@ -181,7 +181,8 @@ CLAIMS = (
         rule=Above(),
         needs=_NEEDS,
         sizes=_SIZES,
-        differs=f"The paper counts distinct names, not patients. {_TEXTS} {_KNOWN} {FEW} {SYNTHETIC}",
+        differs=f"The paper counts distinct names, not patients, and does not compare with other patients. {_TEXTS} "
+        f"{_KNOWN} {FEW} {SYNTHETIC}",
         why={
             "cannot tell": "One text of 100,000 holds a member's full name and none a held-out patient's, which chance "
             "can do. A search for all patients' names by value finds the same. GPT-2 writes the names of 115 of the "

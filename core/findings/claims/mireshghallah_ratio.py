@@ -243,7 +243,7 @@ CLAIMS = (
         id="M-c27",
         title="Half of the reference beats the loss",
         says="Comparing with a reference model finds members better than the loss alone, if half of the reference's "
-        "log-likelihood is subtracted instead of all: an experiment of ours that explains M-c1, M-c2 and M-c19.",
+        "log-likelihood is subtracted instead of all: our experiment to explain M-c1, M-c2 and M-c19.",
         figure="AUC .662 → .900, at full weight",
         place="§2.2, eq. 1; §4.1, table 2",
         quantity=f"{AUC}: loss − {HALF:g} · that of the reference of the same hospital − loss alone, the same notes",

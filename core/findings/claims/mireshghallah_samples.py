@@ -31,7 +31,10 @@ def _lengths(runs: StoredRuns) -> list[Figure]:
 
 
 _INSERTED = with_variant(plain("distilbert"), "name-insertion")
-_BARE = "Only members' notes have the inserted name, as in the paper; in M-c8 and M-c9 all have it."
+_BARE = (
+    "Only members' notes have the inserted name, as in the paper; in M-c8 and M-c9 all have it. It opens the note; in "
+    "the paper it opens each sample."
+)
 
 
 def _inserted(attack: str, runs: StoredRuns) -> list[Figure]:
@@ -134,7 +137,7 @@ CLAIMS = (
     Claim(
         id="M-c8",
         title="Inserted names raise the ratio attack",
-        says="If every note names its patient, the ratio attack becomes stronger.",
+        says="If every note of the training names its patient, the ratio attack becomes stronger.",
         figure="AUC .900 → .960",
         place="§4.3.1, table 6",
         quantity="AUC of the ratio, in points: notes with inserted names − regular notes",
@@ -143,7 +146,8 @@ CLAIMS = (
         rule=Above(),
         needs=_both_needs(DOMAIN),
         sizes=CLASSROOM,
-        differs=f"{REFERENCE}{FEW} {SYNTHETIC}",
+        differs=f"The others' notes have names inserted as well; in the paper they have none. {REFERENCE}{FEW} "
+        f"{SYNTHETIC}",
         page="membership",
     ),
     Claim(

@@ -7,7 +7,7 @@ from core.demo import SEEDS
 from core.evaluation.memorisation.risk import CALIBRATED, OLD, SCORE
 from core.evaluation.stats import intervals
 from core.findings.claim import Claim, Figure
-from core.findings.claims.privai import ATTEMPTS, LEAKED, NOT_NOISE_ALONE, SAME, reduction
+from core.findings.claims.privai import ATTEMPTS, LEAKED, NOT_NOISE_ALONE, SAME, WEIGHTS, reduction
 from core.findings.experiments import (
     CLASSROOM,
     FEW,
@@ -90,9 +90,9 @@ def _independent(runs: StoredRuns) -> list[Figure]:
 _NOISE = (
     "Noise by the report's formula for 46 steps of 256 of 2,925 notes (σ = 27.5, 13.9, 2.99 and 1.61 for its ε = 0.5, "
     "1, 5 and 10), on the sum of the clipped gradients. The formula is read from its printed ε, which it gives for "
-    "3,000 steps. It trained 1,875, for which the same ε would ask for 1.26 times as much noise. Its code adds σ to "
-    "the mean of four gradients, so noise of 38.3 on a mean at its ε = 0.5, where it is 0.11 here. One learning rate "
-    "for every ε, as there. "
+    "3,000 steps. It trained 1,875. If its printed ε were those of 1,875 steps, its formula would count 1.6 times as "
+    "much a step, and ask for 1.26 times as much noise here. Its code adds σ to the mean of four gradients, so noise "
+    "of 38.3 on a mean at its ε = 0.5, where it is 0.11 here. One learning rate for every ε, as there. "
 )
 
 
@@ -166,7 +166,8 @@ CLAIMS = (
         id="P-c13",
         title="The report's score needs no controls",
         says="The weighted score measures what the model gave away, without anything to compare it with.",
-        figure="30.14 % to 30.43 % with DP, of which 15 points are canaries at 100 % for every ε",
+        figure="30.14 % to 30.43 % with DP, of which 30 points are canaries at 100 % for every ε; by its printed "
+        "weights it would be 15.2 to 15.5 %, of which 15 are canaries",
         place="§5.4; §7.1.1; §7.2.2",
         quantity="its score as it computes it − with the controls subtracted, in points",
         unit="points",
@@ -177,7 +178,7 @@ CLAIMS = (
         differs="The margin of 5 points is ours. The scores of 3,000 notes were known "
         "(docs/methods/extraction.md), those of 12,000 were not. The old score cannot be near the other one while no "
         "canary is ranked first: 15 points are its own by definition. "
-        f"{FEW} {SAME}",
+        f"{WEIGHTS} {FEW} {SAME}",
         why={
             "does not hold": "About 26 points of the score are there without any leak. 15 of them are canaries, all "
             "of which count as extracted at every ε, as in the report, and 10 are notes called members: the attack "
@@ -228,7 +229,7 @@ CLAIMS = (
     Claim(
         id="P-c16",
         title="Asked for a name, both styles leak alike",
-        says="An experiment of ours that explains P-c12: openings ask for a name, and most labels for something else. "
+        says="Our experiment to explain P-c12: openings ask for a name, and most labels for something else. "
         "Among prompts that ask for a name the style makes no difference.",
         figure="none by style",
         place="§4.2.4, the attack prompts",
@@ -251,7 +252,7 @@ CLAIMS = (
     Claim(
         id="P-c19",
         title="Prompts that open a note leak more than others",
-        says="An experiment of ours that explains P-c16: among prompts that ask for a name, those with which notes "
+        says="Our experiment to explain P-c16: among prompts that ask for a name, those with which notes "
         "begin make the model write more identifiers than the others do.",
         figure="none by place",
         place="§4.2.4, the attack prompts",
@@ -314,7 +315,7 @@ CLAIMS = (
     Claim(
         id="P-c22",
         title="A lower learning rate does not halve the perplexity at that noise",
-        says="An experiment of ours beside P-c20: a learning rate that falls with the noise leaves more than half of "
+        says="Our experiment to go with P-c20: a learning rate that falls with the noise leaves more than half of "
         "the perplexity.",
         figure="one rate for every ε",
         place="§6.2.2",

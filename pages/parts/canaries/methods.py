@@ -83,7 +83,7 @@ So a high share of correct guesses proves a lower bound on ε.
 """,
     "risk": """
 The score of the PrivAI-Leak report is .50 · prompt extraction + .20 · membership + .15 · canaries + .15 · word for
-word. **As published** (“old” in the table) counts each part as that report does, without a control: any word of a name
+word. (The scores that it prints follow from other weights: .40, .30 for canaries and .10 for word for word.) **As published** (“old” in the table) counts each part as that report does, without a control: any word of a name
 is a leak, but each text is compared with the record of only one of 50 patients, so most leaks are missed; a note is
 “found” if it is called a member; all canaries count as found, as in the report at every ε: its test matches single
 words, which any model writes. **Calibrated** compares each text with all patients, and subtracts from each part what

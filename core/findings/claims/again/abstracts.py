@@ -7,7 +7,7 @@ from itertools import product
 from core.demo.plan import spec_of
 from core.findings.claim import Figure
 from core.findings.claims.again.asking import asked_again
-from core.findings.claims.hoory import F1_EPSILONS, LITTLE
+from core.findings.claims.hoory import F1_EPSILONS, LITTLE, PUBLIC_BERT
 from core.findings.experiments import CLASSROOM, FEW
 from core.findings.from_weights.abstract_entities import NAME
 from core.findings.labelled_abstracts import CORPORA
@@ -77,7 +77,7 @@ CLAIMS = (
         measure=_gain,
         needs=tuple(Need(_trained(epsilon), measured=(NAME,)) for epsilon in F1_EPSILONS),
         sizes=_ABSTRACTS,
-        differs=f"{_HERE} The public model here has read public medical text already. {_UNIT} {FEW}",
+        differs=f"{_HERE} {PUBLIC_BERT} {_UNIT} {FEW}",
         why={
             "cannot tell": "Training with DP on 3,000 notes changes the F1 by at most 2.4 points, and every interval "
             "includes 0."

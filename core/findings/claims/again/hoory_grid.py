@@ -185,7 +185,7 @@ CLAIMS = (
     Claim(
         id="H-c6",
         title="σ ∝ √B keeps ε where noise is large",
-        says="The same rule, with four times the noise: an experiment of ours that explains H-c5.",
+        says="The same rule, with four times the noise: our experiment to explain H-c5.",
         figure="stated, without a figure",
         place="§3.3, on σ and B",
         quantity=f"ε at σ = 4√(B/{_USUAL_BATCH}) / ε at B = {_USUAL_BATCH} and σ = 4, by exact accounting",

@@ -154,6 +154,7 @@ CLAIMS = (
         measure=_low,
         needs=(Need(_PRIVATE), Need(_PLAIN)),
         sizes=SIZES + "; 4 canaries planted 8 times",
-        differs=f"The private training reads each note 3 times, the other one 8 times. {DIFFERS} {FEW}",
+        differs="ε = 8 instead of 0.58, and at most 8 copies. The private training reads each note 3 times, the other "
+        f"one 8 times. {DIFFERS} {FEW}",
     ),
 )

@@ -203,7 +203,7 @@ CLAIMS = (
         title="The ratio wins where the reference leaves little spread among trained notes",
         says="A model that has learned its notes finds them about equally easy. A reference that has not read them "
         "brings their difficulty in again. So the less the ratio varies among trained notes, compared with the loss, "
-        "the more it gains: an explanation of ours beside that of M-c48.",
+        "the more it gains: our explanation, in addition to that of M-c48.",
         figure="none; the paper looks at samples that were not in the training data",
         place="§1; §4.1; appendix A.3.4",
         quantity=_RELATED.format(notes="the notes that were trained on"),

@@ -10,7 +10,7 @@ from core.findings.claims.again.asking import asked_again
 from core.findings.claims.jagannatha import LEVEL_NAMES, PL, by_loss
 from core.findings.claims.lehman import FILL
 from core.findings.claims.mireshghallah import DOMAIN, by_length, by_level, by_reference, side
-from core.findings.claims.privai import SAME
+from core.findings.claims.privai import SAME, WEIGHTS
 from core.findings.experiments import FEW, SYNTHETIC, TWELVE, TWELVE_QUICK, twelve
 from core.findings.measures.attacks import difference, leakage
 from core.findings.measures.tables import labelled, part_of_risk, ranking_difference
@@ -183,7 +183,7 @@ CLAIMS = (
         needs=(Need(twelve(8.0), audit=("summary: risk",)),),
         sizes=TWELVE,
         differs="Each part has its control subtracted. Half of the report's score is the line. "
-        f"{KNOWN} P-c6. {FEW} {SAME}",
+        f"{KNOWN} P-c6. {WEIGHTS} {FEW} {SAME}",
         why={
             "does not hold": "Without controls the score counts what a model scores on patients it never read (P-c13). "
             "With the controls subtracted, hardly anything is left."

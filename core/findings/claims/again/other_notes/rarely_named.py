@@ -52,7 +52,7 @@ CLAIMS = (
     Claim(
         id="L-c29",
         title="Half a name reveals less where fewer notes name their patient",
-        says="An experiment of ours that explains L-c7: if half a name reveals the rest because notes name their "
+        says="Our experiment to explain L-c7: if half a name reveals the rest because notes name their "
         "patients often, it reveals less where a tenth of them do and not half.",
         figure="none by number of names in regular notes",
         place="§6.5, table 8",
