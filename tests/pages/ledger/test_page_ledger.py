@@ -33,6 +33,22 @@ def workspace(monkeypatch, smoke_workspace, smoke_specs, mark_secret, tmp_path):
     return Workspace(tmp_path / "data", shared=())
 
 
+def test_a_link_to_a_cohort_that_is_gone_says_so_until_another_is_chosen(workspace, smoke_specs):
+    other = smoke_specs["dp"].model_copy(update={"corpus": SMOKE.model_copy(update={"seed": 7})})
+    shutil.copytree(workspace.root / "runs" / smoke_specs["dp"].run_id, workspace.root / "runs" / other.run_id)
+    (workspace.root / "runs" / other.run_id / "spec.json").write_text(other.model_dump_json())
+    app = opened(ledger_cohort="own notes of 9 patients (0123456789abcdef)")
+    (told,) = [one.value.replace("\\", "") for one in app.warning if "is not offered here" in one.value]
+    assert told.startswith("The cohort in this link, “own notes of 9 patients (0123456789abcdef)”, is not offered")
+    app.query_params.pop("ledger_cohort", None)  # as the browser does once the box has refused it
+    app.run()
+    assert any("is not offered here" in one.value for one in app.warning)
+    box = app.selectbox(key="ledger_cohort")
+    box.set_value(next(one for one in (SMOKE.digest(), other.corpus.digest()) if one != box.value)).run()
+    assert not app.exception and not any("is not offered here" in one.value for one in app.warning)
+    assert not any("is not offered here" in one.value for one in opened().warning)
+
+
 def press(app, label: str):
     next(button for button in app.button if button.label == label).click().run()
     assert not app.exception
