@@ -145,7 +145,7 @@ def account(
     right_guesses: RightGuesses = None,
     accountant: Annotated[str, typer.Option(help="prv, rdp or gdp.")] = "prv",
     best_of: Annotated[
-        float | None, typer.Option(help="Also ε of the best of a random number of trainings: their expected number.")
+        float | None, typer.Option(help="Also ε of the best of a random number of runs: their expected number.")
     ] = None,
     best_of_shape: Annotated[
         float, typer.Option(help="With --best-of: η of that number, above −1; 0 logarithmic, 1 geometric.")
@@ -196,7 +196,7 @@ def account(
             )
             chosen = chosen_epsilon(one, best_of, shape=best_of_shape)
             data |= {"best_of": best_of, "best_of_shape": best_of_shape, "best_of_epsilon": chosen}
-            best = f"for the best of {best_of:g} expected trainings (η = {best_of_shape:g}; RDP)"
+            best = f"for the best of {best_of:g} expected runs (η = {best_of_shape:g}; RDP)"
             text += f"\nε = {accounted_text(chosen)} {best}"
         answer(data, text, as_json=as_json)
 

@@ -32,14 +32,14 @@ def ledger(
     reason: Annotated[str | None, typer.Option(help="Who gets it, and what for. Required for a release.")] = None,
     best_of: Annotated[
         float | None,
-        typer.Option(help="With --release: it was the best of a random number of trainings, this many on average."),
+        typer.Option(help="With --release: it was the best of a random number of runs, this many on average."),
     ] = None,
     best_of_shape: Annotated[
         float | None,
         typer.Option(help="With --best-of: η of that number, above −1; 0 logarithmic (default), 1 geometric."),
     ] = None,
     chosen_by: Annotated[
-        str | None, typer.Option(help="With --best-of: the score that chose, and what it read. No protected notes.")
+        str | None, typer.Option(help="With --best-of: the score and the data it was computed on. No protected notes.")
     ] = None,
     corpus: Annotated[
         str | None,
@@ -112,7 +112,7 @@ def ledger(
 def _choice(
     release: str | None, best_of: float | None, shape: float | None, chosen_by: str | None, *, confirmed: bool
 ) -> Choice | None:
-    """How the run was chosen, by the options; None if it was the only training."""
+    """How the run was chosen, by the options; None if it was the only run."""
     from core.runs.ledger.choice import FIXED_NUMBER, Choice
 
     if best_of is None:
@@ -123,7 +123,7 @@ def _choice(
         raise BadInput("--best-of can only be used with --release.")
     if not (chosen_by or "").strip():
         raise BadInput(
-            "--best-of needs --chosen-by: the score that chose, and what it read, such as “loss on public notes”. "
+            "--best-of needs --chosen-by: the score and the data it was computed on, such as “loss on public notes”. "
             f"{FIXED_NUMBER}"
         )
     return Choice.of(best_of, shape or 0.0, chosen_by or "")

@@ -98,7 +98,7 @@ def _follows(mechanism: Mechanism | None) -> str:
     return (
         "The notes are computed from the model alone, so the same promise holds for them, however many there are. "
         "Release the model under the same entry of the ledger or not at all. If the ledger has the model as the best "
-        "of several trainings, the ledger's ε counts."
+        "of several runs, the ledger's ε counts."
     )
 
 

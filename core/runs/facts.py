@@ -50,7 +50,7 @@ RESTS_ON_A_KEY = (
 HASHED = (
     "The ids of the cohort and of the run are computed from the notes themselves, and the settings hold how many notes "
     "a patient has on average and what share of them contains a name. ε does not cover these: anyone who knows all "
-    "other notes can check by an id whether one more was among them. Leave them out of what you hand on."
+    "other notes can check by an id whether one more was among them. Do not pass them on."
 )
 SPLIT_GIVEN = (
     "The file of notes said which patients are members. An attack's success against held-out patients shows a leak "
@@ -72,12 +72,11 @@ LIMITS = (
 NONE = "None: the model was trained without differential privacy. Treat it like the notes themselves."
 
 SPEAKS_OF = {  # what a promise for one unit does not cover
-    "note": "The guarantee compares two trainings that differ in one note, with all other notes the same. It does not "
-    "cover what the patient's other notes reveal about them, nor what notes of other people, such as relatives, "
-    "reveal.",
-    "patient": "The guarantee compares two trainings that differ in one patient's notes, with those of all other "
-    "patients the same. It does not cover what notes of other people, such as relatives with the same name, address or "
-    "family history, reveal about that patient.",
+    "note": "The guarantee compares two runs that differ in one note, with all other notes the same. It does not cover "
+    "what the patient's other notes reveal about them, nor what notes of other people, such as relatives, reveal.",
+    "patient": "The guarantee compares two runs that differ in one patient's notes, with those of all other patients "
+    "the same. It does not cover what notes of other people, such as relatives with the same name, address or family "
+    "history, reveal about that patient.",
 }
 
 
@@ -99,7 +98,7 @@ def run_facts(
 ) -> RunFacts:
     """Everything that a card or report states about a run, from its spec, its mechanism and its metrics table.
 
-    `choice`: the ledger has the run as the best of several trainings. Its guarantee is then that of the release.
+    `choice`: the ledger has the run as the best of several runs. Its guarantee is then that of the release.
     """
     return RunFacts(
         run_id=run_id,
@@ -205,15 +204,15 @@ def promise_sentence(spec: RunSpec, mechanism: Mechanism | None, choice: Choice 
 def _limit_sentence(spec: RunSpec, mechanism: Mechanism, choice: Choice | None) -> str:
     """What σ was chosen for, if it was chosen by a limit on the attacker. The limit holds for a single training.
 
-    The best of several trainings can exceed it: the choice reveals something of every one.
+    The best of several runs can exceed it: the choice reveals something of every one.
     """
     limit = spec.privacy.risk_limit
     if limit is None:
         return ""
     if choice is not None:
         return (
-            " σ was chosen by a limit on the attacker for one training. For the best of several trainings, no such "
-            "limit is known."
+            " σ was chosen by a limit on the attacker for one run. For the best of several runs, no such limit is "
+            "known."
         )
     return f" σ was chosen by a limit on the attacker. {limit.sentence(mechanism.unit)}"
 

@@ -112,7 +112,7 @@ class Workspace:
                 if folder is None:
                     self.forget(spec.digest())
                 raise CohortGone(
-                    "The notes of this cohort are not here: they were deleted, are damaged or belong to somebody else, "
+                    "The notes of this cohort are not here: they were deleted, are damaged or belong to someone else, "
                     f"or are in another data folder than {self.root}. Import them again."
                 )
             corpus = _corpora.get(key) or _read_or_build(folder, spec)

@@ -40,8 +40,8 @@ def refused(capsys, *arguments) -> str:
 def test_a_choice_is_confirmed_by_itself_and_counts(data, smoke_specs, command, capsys):
     chosen = [*command, "--delta", "1e-3", "--best-of", "10", "--best-of-shape", "1", "--chosen-by", SCORE]
     told = refused(capsys, *chosen, "--yes")
-    assert "Add --choice-holds if it is true" in told and "best of 10 expected trainings (η = 1)" in told
-    assert "read only public notes" in told and "A fixed number of trainings" in told
+    assert "Add --choice-holds if it is true" in told and "best of 10 expected runs (η = 1)" in told
+    assert "used only public notes" in told and "A fixed number of runs" in told
     assert not (data / "ledger").exists()
     assert main([*chosen, "--yes", "--choice-holds", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
@@ -54,8 +54,8 @@ def test_a_choice_is_confirmed_by_itself_and_counts(data, smoke_specs, command, 
     assert entry["choice"] == preview["choice"] == {"trainings": 10.0, "shape": 1.0, "score": SCORE}
     assert main(["ledger", "--data", str(data)]) == 0
     text = capsys.readouterr().out
-    assert f"(best of 10 expected trainings (η = 1), chosen by {SCORE}); for a class" in text
-    assert "added up by Rényi divergences (RDP), because the run was chosen among several trainings;" in text
+    assert f"(best of 10 expected runs (η = 1), chosen by {SCORE}); for a class" in text
+    assert "added up by Rényi divergences (RDP), because the run was chosen among several runs;" in text
 
 
 def test_a_total_without_a_choice_names_its_accountant(command, data, capsys):
@@ -67,7 +67,7 @@ def test_the_question_names_what_a_choice_needs(data, command, capsys, monkeypat
     chosen = [*command, "--best-of", "10", "--chosen-by", SCORE]
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     told = refused(capsys, *chosen)
-    assert "“y” confirms that all of this is true." in told and "nothing else of these trainings is released" in told
+    assert "“y” confirms that all of this is true." in told and "nothing else from these runs is released" in told
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     assert main(chosen) == 0
     (entry,) = Ledger.of(Workspace(data, shared=()), SMOKE).releases()
@@ -78,7 +78,7 @@ def test_the_question_names_what_a_choice_needs(data, command, capsys, monkeypat
     ("options", "words"),
     [
         (["--best-of", "10"], "--best-of needs --chosen-by"),
-        (["--best-of", "10", "--chosen-by", " "], "enter each training as a release of its own"),
+        (["--best-of", "10", "--chosen-by", " "], "enter each run as a separate release"),
         (["--chosen-by", SCORE], "can only be used with --best-of"),
         (["--best-of-shape", "0"], "can only be used with --best-of"),
         (["--choice-holds"], "can only be used with --best-of"),

@@ -45,7 +45,7 @@ def test_the_model_card_says_the_same(workspace, smoke_specs, tmp_path):
     facts = run_facts(run.id, run.spec, run.privacy, run.metrics)
     for sentence in (facts.about, facts.training, facts.promise, *facts.limits):
         assert sentence in card
-    assert "two trainings that differ in one note" in card and "relatives" in card, "what the unit leaves out"
+    assert "two runs that differ in one note" in card and "relatives" in card, "what the unit leaves out"
     for row in run.metrics[run.metrics["metric"].isin(on_card())].to_dict("records"):
         assert f"| {row['metric']} | {row['arm']} | {row['value']:.4g} |" in card
     for row in facts.hipaa:
@@ -58,7 +58,7 @@ def test_a_promise_says_whom_it_leaves_out(workspace, smoke_specs, unit):
     run = workspace.run(smoke_specs["dp"].run_id)
     privacy = run.privacy.model_copy(update={"unit": unit})
     limits = " ".join(run_facts(run.id, run.spec, privacy, run.metrics).limits)
-    assert f"two trainings that differ in one {unit}" in limits and "relatives" in limits and "the same." in limits
+    assert f"two runs that differ in one {unit}" in limits and "relatives" in limits and "the same." in limits
     assert "relatives" in SPEAKS_OF[unit] and not any(
         sentence in run_facts(run.id, run.spec, None, run.metrics).limits for sentence in SPEAKS_OF.values()
     ), "without privacy there is no promise to limit"
@@ -91,7 +91,7 @@ def test_a_limit_on_the_attacker_is_stated_of_one_training_and_not_of_the_best_o
     chosen = run_facts("x", spec, mechanism, run.metrics, Choice.of(100, 1.0, "loss on public notes")).promise
     assert alone.endswith(f"σ was chosen by a limit on the attacker. {limit.sentence(mechanism.unit)}")
     assert limit.sentence(mechanism.unit) not in chosen and "of 100" not in chosen.split("accountant")[1]
-    assert "by a limit on the attacker for one training" in chosen and "no such limit is known" in chosen
+    assert "by a limit on the attacker for one run" in chosen and "no such limit is known" in chosen
 
 
 def test_what_epsilon_assumes_of_the_base_and_what_imported_notes_reveal_beside_it(workspace, smoke_specs):

@@ -87,9 +87,7 @@ def odds_table(epsilon: float, delta: float, mechanism: Mechanism | None = None)
     """
     rows = [("Right guesses “in or out”, on average, at even odds", most_right_guesses(epsilon, delta), 0.5)]
     for prior in PRIORS:
-        rows.append(
-            (f"Belief of somebody who thought it {percent(prior)} likely", belief(prior, epsilon, delta), prior)
-        )
+        rows.append((f"Belief of someone who thought it {percent(prior)} likely", belief(prior, epsilon, delta), prior))
     for share in ACCUSED:
         caught = float(dp_ceiling([share], epsilon, delta)[0])
         rows.append((f"Members caught when {percent(share)} of others are accused", caught, share))
@@ -124,7 +122,7 @@ def _promise_for(mechanism: Mechanism, notes: int) -> str:
 def group_sentence(mechanism: Mechanism | Chosen, notes: int) -> str:
     """What a promise for one note means for a patient with `notes` notes (Jagannatha 2021, §2), by exact accounting.
 
-    Of a run that was the best of several trainings, the choice is part of it.
+    Of a run that was the best of several runs, the choice is part of it.
     """
     if math.isinf(mechanism.epsilon()):
         return f"Nothing is promised for one note, and nothing for a patient with {notes:,} of them."

@@ -112,7 +112,7 @@ def outline(workspace: Workspace, runs: Sequence[Run]) -> Report:
 
 
 def choices_of(runs: Sequence[Run], releases: Sequence[Release]) -> dict[str, Choice]:
-    """The runs, by id, that the ledger of their cohort has as the best of several trainings, and how they were chosen.
+    """The runs, by id, that the ledger of their cohort has as the best of several runs, and how they were chosen.
 
     Runs of another training than their entry's are left out.
     """

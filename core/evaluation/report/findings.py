@@ -219,7 +219,7 @@ def _shortened(sentence: str) -> str:
 
 
 def _chosen_as(name: str, choice: Choice) -> str:
-    """The beginning of the sentence about a run that was the best of several trainings."""
+    """The beginning of the sentence about a run that was the best of several runs."""
     return f"{name} was released as the {choice.text()}: with the choice it has"
 
 

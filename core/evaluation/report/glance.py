@@ -40,10 +40,10 @@ Row = Mapping[Hashable, Any]
 LEAK = "direct_patients"  # the leak that the verdict is about
 KNOWN_WORDS = "known_words"
 OF_A_KEY = "Its noise came from a secret key, which was destroyed after training."
-NOTHING_FOUND = "These attacks found nothing, but that protects nobody. "
+NOTHING_FOUND = "These attacks found nothing, but that is no protection. "
 OF_PUBLIC_NOISE = "If its noise were secret,"  # begins what a guarantee says that is only shown
-OF_A_SEED = "Its noise came from a public seed, so anybody can generate it again and subtract it."
-ONE_TRAINING = "Exact accounting, μ and the trade-off curve are known for a single training only, so they are left out."
+OF_A_SEED = "Its noise came from a public seed, so anyone can generate it again and subtract it."
+ONE_TRAINING = "Exact accounting, μ and the trade-off curve are known for a single run only, so they are left out."
 CONTRADICTED = "An attack proves more than the guarantee allows, which chance alone seldom does: look for a bug."
 
 
@@ -56,7 +56,7 @@ class Subject:
     model: Row
     tables: Mapping[str, pd.DataFrame]
     most_notes: int  # training notes of the patient with the most
-    choice: Choice | None = None  # the ledger has the run as the best of several trainings
+    choice: Choice | None = None  # the ledger has the run as the best of several runs
 
     @classmethod
     def of(

@@ -31,9 +31,7 @@ ACCOUNTANTS = {
     "prv": "PRV: numerical composition of privacy losses, a certified upper bound",
     "rdp": "RDP: Rényi DP by Opacus, an upper bound",
 }
-OF_A_CHOICE = (
-    "RDP: Rényi divergences of one training and of the choice (Papernot & Steinke 2022, theorem 2), an upper bound"
-)
+OF_A_CHOICE = "RDP: Rényi divergences of one run and of the choice (Papernot & Steinke 2022, theorem 2), an upper bound"
 WIDTH, HEIGHT, EDGE = 268, 200, 42  # of the picture, in pixels; the edge holds the axes' names
 
 

@@ -131,7 +131,7 @@ def bounds(
 ) -> pd.DataFrame:
     """The bounds that attacks prove on ε: of the full audit, else of the quick audit's canaries and scores.
 
-    `choices` has the runs, by id, that the ledger has as the best of several trainings: their bounds are compared with
+    `choices` has the runs, by id, that the ledger has as the best of several runs: their bounds are compared with
     the ε of the choice, and none is by the trade-off curve, which is that of a single training.
     """
     frames, chosen = [], choices or {}

@@ -1,4 +1,4 @@
-"""A released run that was the best of several trainings: what its entry says, and for which runs that has a known cost.
+"""A released run that was the best of several runs: what its entry says, and for which runs that has a known cost.
 
 The cost is that of Papernot & Steinke 2022 (`core.training.accounting.choosing`). What the theorem needs beyond the
 run's own mechanism cannot be seen in a run. Whoever enters a choice vouches for it (`CHOICE_HOLDS`).
@@ -16,16 +16,16 @@ from core.training.accounting.mechanism import Mechanism
 
 MOST_LETTERS = 1_000  # of a reason or a score, which appear in every report of the cohort
 CHOICE_HOLDS = (
-    "The number of trainings was drawn at random from this distribution beforehand, and nobody is told it. (The queue "
-    "and the lists of runs show everybody how many trainings on a synthetic cohort were made here.)",
-    "Each training drew its settings at random, with the same chances. None had another unit of privacy or a weaker "
+    "The number of runs was drawn at random from this distribution beforehand and is kept secret. (The queue and the "
+    "lists of runs show everyone how many runs there are on a synthetic cohort.)",
+    "Each run drew its settings at random, with the same chances. None had another unit of privacy or a weaker "
     "guarantee than this run: no less noise, no larger sampling rate, no more steps.",
-    "Besides the trained model, the score read only public notes, or notes of people who consented.",
-    "This run had the best score, and nothing else of these trainings is released.",
+    "Apart from the trained model, the score used only public notes, or notes of people who consented.",
+    "This run had the best score, and nothing else from these runs is released.",
 )
 FIXED_NUMBER = (
-    "A fixed number of trainings, or a fixed list of settings, is not covered: enter each training as a release of its "
-    "own, without a choice."
+    "A fixed number of runs, or a fixed list of settings, is not covered: enter each run as a separate release, "
+    "without a choice."
 )
 
 
@@ -36,7 +36,7 @@ class Choice(BaseModel):
 
     trainings: float = Field(ge=1, description="E[K]: expected number of trainings")
     shape: float = Field(0.0, gt=-1, description="η of the number of trainings: 0 logarithmic, 1 geometric")
-    score: str = Field(min_length=1, description="the score that chose, and what it read")
+    score: str = Field(min_length=1, description="the score, and the data it was computed on")
 
     @model_validator(mode="after")
     def _has_cost(self) -> Self:
@@ -49,7 +49,7 @@ class Choice(BaseModel):
         truncation(trainings, shape)
         score = in_one_line(score)
         if not score:
-            raise ValueError("a choice needs the score that chose, and what it read: for example, loss on public notes")
+            raise ValueError("a choice needs the score and the data it was computed on, such as loss on public notes")
         if len(score) > MOST_LETTERS:
             raise ValueError(f"the score of a choice has at most {MOST_LETTERS:,} characters, not {len(score):,}")
         return cls(trainings=trainings, shape=shape, score=score)
@@ -59,11 +59,11 @@ class Choice(BaseModel):
         return Chosen(mechanism, self.trainings, self.shape)
 
     def briefly(self) -> str:
-        """`best of 10 expected trainings`."""
-        return f"best of {self.trainings:g} expected trainings"
+        """`best of 10 expected runs`."""
+        return f"best of {self.trainings:g} expected runs"
 
     def text(self) -> str:
-        """`best of 10 expected trainings (η = 0), chosen by loss on public notes`."""
+        """`best of 10 expected runs (η = 0), chosen by loss on public notes`."""
         return f"{self.briefly()} (η = {self.shape:g}), chosen by {self.score}"
 
 
@@ -77,8 +77,8 @@ def refuse_choice(run_id: str, mechanism: Mechanism | None, most_notes: int | No
     problem = why_not_chosen(mechanism, most_notes)
     if problem:
         raise ValueError(
-            f"{run_id} cannot be entered as the best of several trainings: {problem}. Enter every training of the "
-            "sweep as a release of its own instead: they compose."
+            f"{run_id} cannot be entered as the best of several runs: {problem}. Enter every run of the sweep "
+            "as a separate release instead: they compose."
         )
 
 

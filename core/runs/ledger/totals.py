@@ -4,7 +4,7 @@ Promises for notes and for patients are about different neighbours and do not ad
 `together` says what both amount to for one patient and for one note: the first by exact accounting for all notes of the
 patient (core.training.accounting.group_privacy), the second by group privacy. Runs compose by their privacy losses
 (core.training.accounting.composition), vocabularies by basic composition (ε and δ added). If one of a unit's runs was
-the best of several trainings, the Rényi divergences of all its runs are added instead
+the best of several runs, the Rényi divergences of all its runs are added instead
 (core.training.accounting.chosen_composition). A total is infinite, with the reason, if a release has no privacy or its
 noise has a public seed.
 """
@@ -57,7 +57,7 @@ class Promised:
         which = f"{self.choices:,} of them were"
         if self.choices == 1:
             which = "the run was" if self.releases == 1 else "one of them was"
-        return f"added up by Rényi divergences (RDP), because {which} chosen among several trainings"
+        return f"added up by Rényi divergences (RDP), because {which} chosen among several runs"
 
 
 def promised(releases: Sequence[Release], unit: Unit, delta: float = DELTA) -> Promised:
@@ -142,7 +142,7 @@ def _vocabularies(releases: Sequence[Release]) -> list[tuple[float, float]]:
 
 def _without_privacy(releases: Sequence[Release]) -> list[str]:
     return [
-        f"{release.name} was trained without privacy: anyone who has it may learn anything about anybody."
+        f"{release.name} was trained without privacy: anyone who has it may learn anything about anyone."
         for release in releases
         if release.unit is None
     ]
@@ -152,7 +152,7 @@ def _public_noise(releases: Sequence[Release]) -> list[str]:
     """Entries of older versions: anyone with such a model can generate its noise again, whatever unit it protected."""
     return [
         f"{release.name} took its noise from a public seed, so anyone can generate it again ({REPRODUCIBLE}): nothing "
-        "is promised to anybody."
+        "is promised to anyone."
         for release in releases
         if release.mechanism is not None and release.mechanism.noise_source != "secret"
     ]

@@ -85,11 +85,11 @@ def truncation(trainings: float, shape: float) -> float:
             shape near −1 that γ is too small to be computed.
     """
     if not 1 <= trainings <= MOST_TRAININGS:
-        raise ValueError(f"choosing needs 1 to {MOST_TRAININGS:,.0f} expected trainings, not {trainings}")
+        raise ValueError(f"choosing needs 1 to {MOST_TRAININGS:,.0f} expected runs, not {trainings}")
     if not -1 < shape <= MOST_SHAPE:
         raise ValueError(
             f"choosing needs a shape η above −1 and at most {MOST_SHAPE:,.0f}, not {shape}: at −1 or below, the "
-            "chances of the number of trainings have no finite sum"
+            "chances of the number of runs have no finite sum"
         )
     if trainings == 1:
         return 1.0
@@ -98,9 +98,7 @@ def truncation(trainings: float, shape: float) -> float:
         return math.log(_mean(log_gamma, shape) / trainings)
 
     if short(_LEAST_LOG) < 0:
-        raise ValueError(
-            f"choosing needs fewer expected trainings than {trainings:g} at a shape as low as η = {shape:g}"
-        )
+        raise ValueError(f"choosing needs fewer expected runs than {trainings:g} at a shape as low as η = {shape:g}")
     if short(_MOST_LOG) > 0:
         return math.exp(_MOST_LOG)
     return math.exp(float(brentq(short, _LEAST_LOG, _MOST_LOG, xtol=1e-14)))

@@ -1,4 +1,4 @@
-"""The fold of the release form in which a model is entered as the best of several trainings, and its confirmation."""
+"""The fold of the release form in which a model is entered as the best of several runs, and its confirmation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Typed:
 
         if not self.chosen:
             if self.score.strip():
-                raise ValueError("a score is given, but the box “It was the best of several trainings” is not ticked")
+                raise ValueError("a score is given, but the box “It was the best of several runs” is not ticked")
             return None
         return Choice.of(self.trainings, self.shape, self.score)
 
@@ -39,17 +39,17 @@ def show() -> Typed:
     """The fold with its fields."""
     from core.runs.ledger.choice import FIXED_NUMBER
 
-    with st.expander("Was it the best of several trainings?"):
+    with st.expander("Was it the best of several runs?"):
         st.markdown(
-            "The best of several trainings reveals more about the notes than a single training does. The totals "
-            "then count the choice (Papernot & Steinke 2022)."
+            "The best of several runs reveals more about the notes than a single run does. The totals then count the "
+            "choice (Papernot & Steinke 2022)."
         )
-        chosen = st.checkbox("It was the best of several trainings", key=CHOSEN)
+        chosen = st.checkbox("It was the best of several runs", key=CHOSEN)
         left, right = st.columns(2)
-        trainings = left.number_input("Expected number of trainings", 1.0, 1e6, 10.0, 1.0, format="%g", key=TRAININGS)
-        shape = right.selectbox("Their number was drawn as", list(SHAPES), key=SHAPE)
+        trainings = left.number_input("Expected number of runs", 1.0, 1e6, 10.0, 1.0, format="%g", key=TRAININGS)
+        shape = right.selectbox("Number drawn as", list(SHAPES), key=SHAPE)
         score = st.text_input(
-            "Which score chose, and what did it read?",
+            "Which score was used, and on what data?",
             key=SCORE,
             max_chars=2_000,
             placeholder="For example: loss on public notes",

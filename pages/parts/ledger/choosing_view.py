@@ -1,4 +1,4 @@
-"""What it costs to release the best of several trainings instead of one that was fixed beforehand."""
+"""What it costs to release the best of several runs instead of one that was fixed beforehand."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pages.parts.session import resources
 
 SHAPES = {"logarithmic": 0.0, "geometric": 1.0}  # η of the number of trainings
 CONDITIONS = (
-    "This holds if the number of trainings is drawn from this distribution beforehand and kept secret, each training "
-    "draws its settings at random and none has a weaker guarantee than this one, only the best is released, and the "
-    "score by which it is chosen reads no protected notes (Papernot & Steinke 2022). Like every ε, it needs secret "
-    "noise. To count a choice, enter it with the release, in the form above. For a fixed number or list of trainings, "
-    "enter each of them in the ledger: they compose."
+    "This holds if the number of runs is drawn from this distribution beforehand and kept secret, each run draws its "
+    "settings at random and none has a weaker guarantee than this one, only the best is released, and the score by "
+    "which it is chosen reads no protected notes (Papernot & Steinke 2022). Like every ε, it needs secret noise. To "
+    "count a choice, enter it with the release, in the form above. For a fixed number or list of runs, enter each of "
+    "them in the ledger: they compose."
 )
 
 
@@ -40,20 +40,20 @@ def show(runs: Sequence[Run]) -> None:
     private = _promising(runs)
     if not private:
         return
-    with st.expander("What does it cost to choose the best of several trainings?"):
+    with st.expander("What does it cost to choose the best of several runs?"):
         left, middle, right = st.columns(3)
         with left:
-            run = run_picker.pick("One training", private, None, key="chosen_run")
-        trainings = middle.number_input("Expected trainings", 1.0, 1e4, 10.0, 1.0, key="trainings", **KEEP)
+            run = run_picker.pick("One run", private, None, key="chosen_run")
+        trainings = middle.number_input("Expected runs", 1.0, 1e4, 10.0, 1.0, key="trainings", **KEEP)
         shape = right.segmented_control(
-            "Their number is", list(SHAPES), default="logarithmic", required=True, key="shape", **KEEP
+            "Number drawn as", list(SHAPES), default="logarithmic", required=True, key="shape", **KEEP
         )
         assert run.privacy is not None  # a private run
-        if st.button("Compute what choosing costs", icon=":material/calculate:"):
+        if st.button("Compute the cost of choosing", icon=":material/calculate:"):
             one, best, together = costs(run.privacy.to_json(), float(trainings), SHAPES[shape])
             released = math.ceil(trainings)
             st.markdown(
-                f"One training: {_text(one)}. **The best of {trainings:g} trainings on average: {_text(best)}.** "
+                f"One run: {_text(one)}. **The best of {trainings:g} runs on average: {_text(best)}.** "
                 f"All {released:,} released together: {_text(together)}."
             )
         st.caption(CONDITIONS)

@@ -30,7 +30,7 @@ OF_A_CLASS = (
 DRAFT = "release_draft"  # in the session: the entry that is shown, as JSON
 MOVED = "release_moved"  # in the session: what changed between showing and confirming, a sentence
 ENTRY = "The ledger has a new entry since these totals were shown."
-TRAINED = "The run was trained again since these totals were shown. Its model is another one, and a release of its own."
+TRAINED = "The run was trained again since these totals were shown. Its model is another one now, a separate release."
 
 
 def show(ledger: Ledger, runs: Sequence[Run], entered: set[str], *, delta: float, budget: float) -> None:

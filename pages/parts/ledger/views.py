@@ -250,7 +250,7 @@ def _room(entries: tuple[str, ...], releases: Sequence, found: dict, budget: flo
         kept = f"the releases with ε per {unit}" if both else "the total"
         like = "one more run like the last"
         if found[unit].choices:
-            like += ", as one training that is not chosen among several"
+            like += ", not chosen among several"
         left = _room_left(entries, unit, budget, delta)
         if left is None:
             st.markdown(f"For one {unit}: no further run fits the budget.")
@@ -264,7 +264,7 @@ def _room(entries: tuple[str, ...], releases: Sequence, found: dict, budget: flo
 HOW = """
 - Runs **compose**: their privacy losses are convolved numerically (PRV), which is tighter than adding their ε.
   The accountant that a run was planned with is not used: GDP under-reports, and a total must not.
-- A run that was the **best of several trainings** costs more than one. The ledger then adds the Rényi divergences of
+- A run that was the **best of several runs** costs more than one. The ledger then adds the Rényi divergences of
   all runs and of the choice, and converts them once (RDP), for one note and for all notes of a patient.
 - A noisy **vocabulary** adds its ε and δ (basic composition). `python -m core ledger --vocabulary` makes one.
 - A run **without privacy** makes every total infinite: no ε covers what it may reveal.

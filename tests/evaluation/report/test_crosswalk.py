@@ -296,7 +296,7 @@ def test_a_choice_that_the_ledger_has_is_recorded(made):
     assert cells(report)[key]["status"] == "open"
     chosen = Choice.of(10.0, 0.0, "loss on public notes")
     found = again(report, about=replace(subject(report), choice=chosen))[key]
-    assert found.status == "recorded" and "best of 10 expected trainings" in found.text
+    assert found.status == "recorded" and "best of 10 expected runs" in found.text
 
 
 def test_an_alarm_leaves_nothing_guaranteed(made):

@@ -54,7 +54,7 @@ def test_the_verdict_tells_membership_by_patient_and_every_bound_with_its_ceilin
     assert "on average at most" in private and "equally likely beforehand" in private
     strongest = report.tables["strongest"]
     assert (strongest["attack"] == "loss").all() and (strongest["patients"] == 24).all()
-    assert any("two trainings that differ in one note" in limit for limit in report.facts["limits"])
+    assert any("two runs that differ in one note" in limit for limit in report.facts["limits"])
 
 
 class Seen(HTMLParser):

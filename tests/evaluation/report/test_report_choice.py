@@ -1,4 +1,4 @@
-"""What a report says of releases that were the best of several trainings."""
+"""What a report says of releases that were the best of several runs."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def test_totals_name_their_accountant_and_each_choice():
         f"For the patient with the most notes (2), everything together promises ε = "
         f"{promised_text(told['together'][0]['epsilon'])} at δ = 10⁻⁵.",
         f"Everything released of this cohort so far promises ε = {promised_text(total.epsilon)} at δ = 10⁻⁵ for one "
-        "note. Added up by Rényi divergences (RDP), because one of them was chosen among several trainings.",
-        "release 1 was released as the best of 10 expected trainings (η = 0), chosen by loss on public notes: with the "
+        "note. Added up by Rényi divergences (RDP), because one of them was chosen among several runs.",
+        "release 1 was released as the best of 10 expected runs (η = 0), chosen by loss on public notes: with the "
         f"choice it has ε = {alone} at δ = 10⁻⁵ per note on its own.",
     ]
     without = promised_facts([release(1, mechanism=mechanism(3.0))], COHORT, DELTA)
@@ -67,7 +67,7 @@ def test_the_json_of_a_choice_follows_the_schema():
 
 def test_the_table_of_releases_has_the_choice_and_its_cost():
     table = ledger_table([BEST, release(2, mechanism=mechanism(5.0))])
-    assert table["chosen"].tolist() == ["best of 10 expected trainings (η = 0), chosen by loss on public notes", ""]
+    assert table["chosen"].tolist() == ["best of 10 expected runs (η = 0), chosen by loss on public notes", ""]
     assert table["epsilon"].tolist() == [
         pytest.approx(chosen_epsilon(mechanism(3.0), 10)),
         pytest.approx(mechanism(5.0).epsilon()),
@@ -103,10 +103,10 @@ def test_everything_in_the_report_has_the_epsilon_that_the_ledger_has(root, chos
     assert tables["ledger"]["epsilon"].tolist() == tables["models"]["epsilon"].tolist() == [epsilon]
     loss = told["deployment_record"]["deployment"]["privacy_loss"]
     assert loss["privacy_parameters"] == {"epsilon": epsilon, "delta": alone.delta}
-    assert "released as the best of 10 expected trainings" in loss["privacy_parameters_details"]
+    assert "released as the best of 10 expected runs" in loss["privacy_parameters_details"]
     said = f"ε = {promised_text(epsilon)}"
     facts = {one["key"]: one["answer"] for one in told["glance"]}
-    assert facts["guarantee"].startswith(f"{said} at δ = 0.001 for one note, as the best of 10 expected trainings")
+    assert facts["guarantee"].startswith(f"{said} at δ = 0.001 for one note, as the best of 10 expected runs")
     assert right_of_100(most_right_guesses(epsilon, alone.delta)) == ALL_RIGHT and told["subject"]["verdict"] == "empty"
     assert f"{NEARLY_ALL} may be right by (ε, δ)" in facts["guesses"] and ONE_TRAINING in facts["guesses"]
     most = told["cohort"]["most_training_notes_of_a_patient"]
@@ -141,7 +141,7 @@ def test_what_is_known_of_a_single_training_only_is_left_out_and_said(chosen):
     assert BY_CURVE not in set(chosen.tables["bounds"]["evidence"]) and chosen.facts["bounds_by_curve"] == []
     printed = {key: text for key, _, text in rows(made)}
     assert "mu" not in printed and printed["choice"] == f"The {made['choice']}. ε includes the choice. {ONE_TRAINING}"
-    assert dict(essentials(made))["choice"] == "best of 10 expected trainings"
+    assert dict(essentials(made))["choice"] == "best of 10 expected runs"
     assert any("except by the choice" in line for line in made["not_protected"])
     page = render(chosen)
     assert "Trade-off curve of the training" not in page and "by the run’s own curve" not in page

@@ -87,13 +87,11 @@ def test_choosing_the_best_of_several_trainings_has_its_price(workspace, smoke_s
     app = opened(trainings=20, shape="geometric")
     assert any("enter each of them in the ledger" in caption.value for caption in app.caption)
     assert not any("does not enter a choice" in caption.value for caption in app.caption)
-    assert "trainings on average" not in said(app)
-    told = said(press(app, "Compute what choosing costs"))
+    assert "runs on average" not in said(app)
+    told = said(press(app, "Compute the cost of choosing"))
     together = run.privacy.model_copy(update={"steps": 20 * run.privacy.steps}).epsilon()
-    assert f"One training: ε = {promised_text(run.privacy.epsilon())}." in told
-    assert (
-        f"The best of 20 trainings on average: ε = {promised_text(chosen_epsilon(run.privacy, 20, shape=1.0))}." in told
-    )
+    assert f"One run: ε = {promised_text(run.privacy.epsilon())}." in told
+    assert f"The best of 20 runs on average: ε = {promised_text(chosen_epsilon(run.privacy, 20, shape=1.0))}." in told
     assert f"All 20 released together: ε = {promised_text(together)}." in told
 
 
@@ -135,7 +133,7 @@ def test_the_best_of_several_trainings_is_confirmed_and_counted(workspace, smoke
     app.selectbox(key="release_shape").set_value("geometric")
     app = press(app, "Show the effect on the totals")
     assert any(one.value.endswith("(η = 1), chosen by loss on public notes") for one in app.text)
-    assert "read only public notes" in said(app) and "nothing else of these trainings is released" in said(app)
+    assert "used only public notes" in said(app) and "nothing else from these runs is released" in said(app)
     app = press(app, "Back")
     assert app.checkbox(key="release_chosen").value and app.number_input(key="release_trainings").value == 20
     assert app.selectbox(key="release_shape").value == "geometric"
@@ -151,7 +149,7 @@ def test_the_best_of_several_trainings_is_confirmed_and_counted(workspace, smoke
     assert any("Rényi divergences (RDP), because the run was chosen" in one.value for one in app.caption)
     assert app.dataframe[0].value["chosen"].tolist() == [entry.choice.text()]
     app.number_input(key="budget").set_value(100.0).run()
-    assert "as one training that is not chosen among several" in said(press(app, "How much ε can one more run spend?"))
+    assert "like the last, not chosen among several, with" in said(press(app, "How much ε can one more run spend?"))
 
 
 def test_a_choice_that_the_theorem_does_not_cover_is_refused_in_a_sentence(workspace, smoke_specs):

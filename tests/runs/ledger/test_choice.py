@@ -1,4 +1,4 @@
-"""Released runs that were the best of several trainings: what is entered, what it costs, and the chain of entries."""
+"""Released runs that were the best of several runs: what is entered, what it costs, and the chain of entries."""
 
 from __future__ import annotations
 
@@ -53,9 +53,7 @@ def test_a_single_chosen_release_is_what_choosing_costs():
     expected = chosen_epsilon(mechanism(3.0), 10)
     assert total.epsilon == one.epsilon() == total.added == expected > mechanism(3.0).epsilon()
     assert (total.accountant, total.choices) == ("rdp", 1)
-    assert (
-        total.accounting() == "added up by Rényi divergences (RDP), because the run was chosen among several trainings"
-    )
+    assert total.accounting() == "added up by Rényi divergences (RDP), because the run was chosen among several runs"
 
 
 def test_two_chosen_releases_are_curves_added_by_hand_and_converted_once():
@@ -156,7 +154,7 @@ def test_a_choice_is_entered_with_its_score(copied, smoke_specs):
     ledger, run = Ledger.of(copied, SMOKE), copied.run(smoke_specs["dp"].run_id)
     entered = ledger.enter(ledger.draft_run(run, "for a class", Choice.of(20, 1.0, "loss on\npublic \x07 notes")))
     assert entered.choice == Choice(trainings=20, shape=1.0, score="loss on public notes")
-    assert entered.choice.text() == "best of 20 expected trainings (η = 1), chosen by loss on public notes"
+    assert entered.choice.text() == "best of 20 expected runs (η = 1), chosen by loss on public notes"
     (stored,) = ledger.releases()
     assert stored == entered and stored.epsilon() == chosen_epsilon(run.privacy, 20, shape=1.0) > run.privacy.epsilon()
     with pytest.raises(ValueError, match="already, as entry 1"):
@@ -206,7 +204,7 @@ def test_what_the_theorem_does_not_cover_is_refused_in_a_sentence(copied, smoke_
         (one, 5, "cap on the notes"),
         (public, None, "public seed"),
     ):
-        with pytest.raises(ValueError, match=f"{why}.*Enter every training of the sweep"):
+        with pytest.raises(ValueError, match=f"{why}.*Enter every run of the sweep"):
             refuse_choice("run", wrong, notes)
         with pytest.raises(ValidationError, match="cost is not known"):
             release(1, mechanism=wrong, most_notes=notes, choice=choice())
