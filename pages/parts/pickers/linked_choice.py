@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Collection
 
 import streamlit as st
 
-from pages.parts.common.phi_text import literal
+from pages.parts.common.phi_text import literal, visible
 from pages.parts.session import classroom
 
 FITS, FITS_WIDE = 32, 54  # characters of a name that a select box shows at 1280 pixels
+MOST = 200  # characters of a name that are written below its box
 
 
 def adopt(key: str, widget: str, ids: Collection[str]) -> bool:
@@ -65,11 +67,15 @@ def say_missing(
 
 
 def whole_name(name: str, *, wide: bool = False) -> str:
-    """The chosen name, to be written below its box if the box cuts it off; else empty.
+    """The chosen name as HTML, to be written below its box if the box cuts it off; empty where it fits at 1280 pixels.
 
-    `wide`: the box has half the page, not the narrow column of the knobs.
+    A larger window has larger boxes, of which the server knows nothing: the style sheet hides the name where its
+    letters fit. `wide`: the box has half the page, not the narrow column of the knobs.
     """
-    return literal(name, 200) if len(name) > (FITS_WIDE if wide else FITS) else ""
+    if len(name) <= (FITS_WIDE if wide else FITS):
+        return ""
+    shown = html.escape(visible(name if len(name) <= MOST else f"{name[:MOST]} …"))
+    return f'<div class="whole-name"><p style="--letters: {len(name)}">{shown}</p></div>'
 
 
 def shown(key: str, chosen: str) -> None:

@@ -283,7 +283,7 @@ def pick(title: str, runs: Sequence[Run], default: Run | None, *, key: str, wide
     )
     found = runs[ids.index(chosen)] if chosen in ids else runs[ids.index(first)]
     if name := linked_choice.whole_name(names[found.id], wide=wide):
-        st.caption(name)
+        st.html(name)
     gone_models.say(key, [found], ids, names[found.id])
     if st.query_params.get(key) not in gone_models.said(key):
         linked_choice.say_missing(key, ids, names[found.id])

@@ -102,7 +102,7 @@ def pick(
     )
     sweep = found[ids.index(chosen if chosen in ids else start)]
     if name := linked_choice.whole_name(labels[sweep.id]):
-        place.caption(name)
+        place.html(name)
     linked_choice.shown(key, sweep.id)
     return sweep
 

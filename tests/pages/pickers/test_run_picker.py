@@ -125,7 +125,13 @@ def test_a_short_name_keeps_the_defence_and_takes_an_id_only_where_nothing_else_
 
 @pytest.mark.parametrize(("length", "wide", "written"), [(32, False, ""), (33, False, "n" * 33), (54, True, "")])
 def test_a_name_that_its_box_cuts_off_stands_below_it(length, wide, written):
-    assert linked_choice.whole_name("n" * length, wide=wide) == written
+    found = linked_choice.whole_name("n" * length, wide=wide)
+    assert (f"--letters: {length}" in found and f">{written}<" in found) if written else not found
+
+
+def test_a_whole_name_is_text_and_no_markup():
+    name = f"<b>{'n' * 40}</b>"
+    assert "&lt;b&gt;" in linked_choice.whole_name(name) and "<b>" not in linked_choice.whole_name(name)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, None])
