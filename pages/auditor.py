@@ -42,9 +42,9 @@ def choose(runs: list[Run]) -> tuple[Run, bool]:
     run = run_picker.pick("Model", runs, run_picker.own(runs) or run_picker.default_pair(runs)[0], key="run")
     say_left_out()
     helped = st.toggle(
-        "The model helps",
+        "Show a hint",
         key="helped",
-        help="Shows which share of the other notes the model finds less likely: the loss attack.",
+        help="Shows the share of the other notes that the model finds less likely (the loss attack).",
     )
     classroom.choose(Audited(run.id, helped))
     return run, helped
@@ -72,11 +72,11 @@ def play(run: Run, *, helped: bool) -> None:
         )
         return
     if card is None:
-        label = "Deal me notes" if not guesses.votes(run) else f"Deal {guesses.hand()} more"
+        label = "Deal notes" if not guesses.votes(run) else f"Deal {guesses.hand()} more"
         st.button(label, type="primary", icon=":material/style:", on_click=guesses.deal, args=(run,), key="deal")
         return
     left = guesses.left(run)
-    only = " Nobody else in the class gets them." if classroom.room() else ""
+    only = " Only you get these notes." if classroom.room() else ""
     st.caption(f"{left} note{'s' * (left > 1)} left in your hand.{only}")
     with st.container(border=True):
         st.html(phi_text.text_html(card.text))
@@ -109,7 +109,7 @@ def _proved(run: Run, runs: list[Run]) -> None:
     found = proof.series(guesses.votes(run))
     if not found:
         if classroom.host_key():
-            st.markdown("Ask the class to open this page, to press **Deal me notes** and to guess.")
+            st.markdown("Ask the class to open this page, press **Deal notes** and guess.")
         st.caption(f"{proof.first_words()} {proof.promise(run)}")
         return
     if proof.proves_something(found):
@@ -117,10 +117,8 @@ def _proved(run: Run, runs: list[Run]) -> None:
     for line in proof.sentences(found):
         st.markdown(line)
     if not proof.proves_something(found):
-        st.caption(
-            f"At least {proof.FEWEST} right guesses in a row are needed to prove anything, and more after errors."
-        )
-    st.caption(f"{proof.promise(run)} The proof counts only if nobody looks the notes up on other pages.")
+        st.caption(f"It takes at least {proof.FEWEST} right guesses in a row to prove anything, and more after errors.")
+    st.caption(f"{proof.promise(run)} The proof counts only if no one looks up the notes on other pages.")
 
 
 runs = offered()

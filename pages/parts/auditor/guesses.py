@@ -73,7 +73,7 @@ def hand() -> int:
 
 
 def deal(run: Run) -> None:
-    """Take the next notes; in a class, notes that nobody else gets."""
+    """Take the next notes; in a class, notes that no one else gets."""
     own, name = _own(), deck.hospital(run)
     number = hand()
     shared = classroom.deal(name, number)

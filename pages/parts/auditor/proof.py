@@ -16,27 +16,27 @@ from pages.parts.session.room_values import Vote
 
 LINES = {  # who guessed → colour and dash
     "people alone": (chart_style.OKABE_ITO["blue"], "solid"),
-    "people with the model's help": (chart_style.RISK, "solid"),
+    "people with a hint": (chart_style.RISK, "solid"),
     "the machine, on the same notes": (chart_style.CONTROL, "dash"),
 }
 FEWEST = next(count for count in range(1, 100) if live_epsilon([True] * count)[-1] > 0)  # right guesses in a row
 EXAMPLES = (FEWEST, 30)  # right guesses in a row: what they prove is said before the first guess
 HOW = """
-For each note a fair coin decided whether it comes from a patient the model was trained on or from one it never saw;
+For each note a fair coin decided whether it comes from a patient the model was trained on or from a held-out one;
 each patient appears once, even if you change to another model of the same hospital. If exchanging one patient for
 another were ε-DP, a guess could be right with probability at most *p* = e^ε/(1 + e^ε), whatever was guessed before.
 Enough right guesses therefore rule out a small ε. Adding or removing a patient is half an exchange: for that ε, halve
 the bound.
 
-**It is a proof only if nobody looks the notes up.** Other pages of this app, and a second class on the same hospital,
-know who was in the training data.
+**It is a proof only if no one looks up the notes.** Other pages of this app, and another class on the same hospital,
+reveal who was in the training data.
 
 **The bound holds at every moment**, not only at the end: it is a test by betting (Waudby-Smith & Ramdas 2024; Steinke
 et al. 2023 for *p*). In 1,000 simulated classes that guess blindly and look after each of 200 guesses, about 30 prove
-anything at all; an ordinary 95 % test, read as often, would be wrong far more often. δ is taken as 0.
+anything at all; an ordinary 95 % test, checked as often, would be wrong far more often. δ is taken as 0.
 
 **The machine** sees nothing but the model: it says “member” for the half of the notes that the model finds
-likelier. The model's help is the same number, shown to you for the note at hand.
+likelier. The hint is the same number, shown to you for the note at hand.
 
 The bound is about ε *per patient*, since all notes of a patient were in or out together. A promise per note protects a
 patient with many notes less, so a bound above it is no contradiction. Each line alone holds at 95 %.
@@ -47,7 +47,7 @@ def series(votes: Sequence[Vote]) -> dict[str, list[bool]]:
     """Whether each guess was right, in order, for everyone who has guessed."""
     every = {
         "people alone": [vote.right for vote in votes if not vote.helped],
-        "people with the model's help": [vote.right for vote in votes if vote.helped],
+        "people with a hint": [vote.right for vote in votes if vote.helped],
         "the machine, on the same notes": [vote.machine for vote in votes],
     }
     return {name: right for name, right in every.items() if right}
@@ -114,8 +114,8 @@ def promise(run: Run) -> str:
     epsilon, unit = math.inf if run.privacy is None else run.privacy.epsilon(), run.spec.privacy.unit
     if math.isinf(epsilon):
         return (
-            "This model promises nothing, so a proof contradicts no promise. It shows which ε could not have been "
-            "promised for exchanging one patient. Choose a model with DP to compare."
+            "This model promises nothing, so there is no promise to contradict. A proof shows which ε could not have "
+            "been promised for exchanging one patient. Choose a model with DP to compare."
         )
     told = f"This model promises ε = {promised_text(epsilon)} per {unit}."
     if public_noise([run]):

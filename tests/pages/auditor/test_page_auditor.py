@@ -162,9 +162,9 @@ def test_guesses_are_counted_and_told_with_the_machines(data, smoke_specs):
     assert "This model promises nothing" in "".join(one.value for one in app.caption)
     app.toggle(key="helped").set_value(True).run()
     app.button(key="guess-True").click().run()
-    assert "People with the model's help: **" in said(app) and "of 1** right" in said(app)
+    assert "People with a hint: **" in said(app) and "of 1** right" in said(app)
     assert len(app.get("plotly_chart")) == 0, "no flat line before anything is proved"
-    assert "At least 7 right guesses in a row" in "".join(one.value for one in app.caption)
+    assert "at least 7 right guesses in a row" in "".join(one.value for one in app.caption)
 
 
 def test_after_each_guess_one_learns_whether_it_was_right(data, smoke_specs):
