@@ -157,7 +157,7 @@ def test_a_tiny_private_run_is_trained_and_appears_in_the_tradeoff(tab, server, 
     expect(chosen).to_have_value(re.compile("ε = 8 per note · DP · tiny hospital"), timeout=WAIT)
 
     tab.go_back()
-    see_it = tab.get_by_role("link", name="Open in trade-off").first
+    see_it = tab.get_by_role("link", name="Open in ε trade-off").first
     expect(see_it).to_be_visible(timeout=WAIT)
     see_it.click()
     expect(tab.get_by_role("heading", level=1, name="ε trade-off")).to_be_visible(timeout=WAIT)

@@ -23,7 +23,7 @@ LABEL = "Run the full audit"
 FIGURES = "Compute the figures"
 NAMED = 6  # attacks that were not run: up to this many are named
 HOW_LONG = (
-    "The full audit takes some minutes on a laptop; each attack shows its remaining time. Reference models are "
+    "The full audit takes several minutes on a laptop; each attack shows its remaining time. Reference models are "
     "trained once per cohort."
 )
 
@@ -111,12 +111,12 @@ def _status_text(name: str, run: Run) -> str:
     if len(left) == len(every) and not failed:
         return (
             f"“{name}” has had only the quick audit. The full audit has {len(every)} attacks, "
-            f"{len(_on_membership(every))} of them on membership, and takes some minutes."
+            f"{len(_on_membership(every))} of them on membership, and takes several minutes."
         )
     if not left:
         return (
             f"All attacks of the full audit were run on “{name}”, but some figures are missing or were computed by "
-            "older code. No attack is run again to compute them."
+            "older code. **Compute the figures** runs no attack again."
         )
     untried = [one.name for one in left if not _failed(outcomes.get(one.name))]
     if len(left) <= NAMED:

@@ -308,7 +308,7 @@ def _cancel_button(job: Job, where: str) -> None:
 def _first_button(job: Job) -> None:
     """For the instructor: move a waiting job to the first place; repeated, this gives any order."""
     move = partial(engine().move, job.id, 0, instructor.user())
-    _change_button("First", "vertical_align_top", f"first-{job.id}", move)
+    _change_button("Run next", "vertical_align_top", f"first-{job.id}", move)
 
 
 def _change_button(label: str, icon: str, key: str, change: Callable[[], object]) -> None:
@@ -390,7 +390,7 @@ def links(spec: RunSpec, family: str | None) -> None:
         st.page_link(pages["playground"], label="Open in Playground", icon=":material/forum:", query_params=run)
         if family is not None:
             curve = {"model": MODEL_NAMES[spec.model.kind], "family": family}
-            st.page_link(pages["tradeoff"], label="Open in trade-off", icon=":material/balance:", query_params=curve)
+            st.page_link(pages["tradeoff"], label="Open in ε trade-off", icon=":material/balance:", query_params=curve)
 
 
 def _family(run_id: str) -> str | None:

@@ -42,7 +42,7 @@ def how(samples: Sequence[EpochSample], spec: RunSpec) -> str:
     way = "sampled token by token" if spec.model.kind == "gpt2" else "written by filling masks one by one"
     told = (
         f"Each text continues “{samples[-1].prompt}” and is {way}, always with the same seed, so that epochs differ by "
-        "what was learned. It is one text an epoch: one text cannot tell a leak from chance, and even if no card is "
+        "what was learned. One text per epoch cannot tell a leak from chance, and even if no card is "
         "lit, the model may leak after other prompts. The audit tries 14 prompts, many times each, with a control."
     )
     if not spec.privacy.private:

@@ -57,15 +57,15 @@ def job_title(job: Job) -> str:
 
 
 def already_trained(spec: RunSpec) -> str:
-    """That there is a run with these settings, and what a second training of them would give."""
+    """That there is a run with these settings, and what training them again would give."""
     if spec.secret_noise:
         said = (
-            "Already trained. These settings are trained once here. The noise was secret, so another training of them "
-            "would give another model."
+            "Already trained. Each combination of settings is trained only once here. The noise was secret, so "
+            "training it again would give another model."
         )
     else:
         said = "Already trained: the same settings always give the same run."
-    return f"{said} Change a setting to train another one."
+    return f"{said} Change a setting to start a new run."
 
 
 def private_jobs(count: int) -> str:

@@ -1,4 +1,4 @@
-"""The end of a training: whom the model named, beside its counterparts and their controls, and where to look next."""
+"""The end of a run: whom the model named, beside its counterparts and their controls, and where to look next."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def show(run_id: str, family: str | None) -> None:
     said = verdict.verdict(own, run, others)
     st.markdown(f"**{said}**")
     st.markdown(
-        f"Tried: {own.texts:,} texts, after 14 prompts that name nobody. {own.run.interval().capitalize()}. "
+        f"Tried: {own.texts:,} texts, after 14 prompts without names. {own.run.interval().capitalize()}. "
         f"{verdict.chance_sentence(own)}"
     )
     _picture([(run, own), *others], alt=said)
@@ -104,11 +104,11 @@ def _label(run: Run, *, mine: bool) -> str:
 def _links(run: Run, family: str | None) -> None:
     with st.container(horizontal=True, width="content"):
         side = run_picker.side_of(run.spec, run.id)
-        shell.link("playground", "Try it in Playground", icon=":material/forum:", query=side)
+        shell.link("playground", "Open in Playground", icon=":material/forum:", query=side)
         shell.link("membership", "Who was in the data?", icon=":material/person_search:", query={"left": run.id})
         if family is not None:
             curve = {"model": MODEL_NAMES[run.spec.model.kind], "family": family}
-            shell.link("tradeoff", "ε trade-off", icon=":material/balance:", query=curve)
+            shell.link("tradeoff", "Open in ε trade-off", icon=":material/balance:", query=curve)
 
 
 # The counterpart that is missing -------------------------------------------------------------------------------------

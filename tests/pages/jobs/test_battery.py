@@ -105,7 +105,7 @@ def test_figures_of_older_code_can_be_made_anew(data, smoke_specs):
     stored.record(Outcome(SUMMARY + second.name, "done", 0.0, "", (), second.version, 0.5), {})
     assert open_figures(run, workspace) == [first, second]
     app = visit("canaries", **link("canaries", run_id))
-    assert "No attack is run again" in said(app)
+    assert "runs no attack again" in said(app)
     next(button for button in app.button if button.label == FIGURES).click().run()
     (job,) = Engine.connect(workspace=workspace).jobs()
     assert (job.run_id, job.is_audit, job.state) == (run_id, True, "queued")

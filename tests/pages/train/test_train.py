@@ -305,7 +305,7 @@ def test_a_run_that_exists_is_not_trained_again(data, smoke_workspace, smoke_spe
     app = opened()
     finished = [element.value for element in app.markdown if element.value == literal(title(smoke_specs["dp"]))]
     assert len(finished) == 1, "finished runs are listed"
-    assert {"Open in Playground", "Open in trade-off"} <= {link.proto.label for link in app.get("page_link")}
+    assert {"Open in Playground", "Open in ε trade-off"} <= {link.proto.label for link in app.get("page_link")}
     made = Workspace(data, shared=()).run(smoke_specs["plain"].run_id).spec
     folder = data / "runs" / made.run_id
     asked_now = RunSpec(corpus=made.corpus, training=recipe("gpt2"))

@@ -99,13 +99,14 @@ def test_what_is_said_of_the_texts() -> None:
 def test_a_finished_training_is_shown_after_a_reload_with_its_verdict_and_its_texts(finished, smoke_specs) -> None:
     app = opened()
     assert "training patients were named in full" in said(app) or "training patients was named" in said(app)
-    assert "Tried: 56 texts, after 14 prompts that name nobody." in said(app)
+    assert "Tried: 56 texts, after 14 prompts without names." in said(app)
     assert "phi-strip" in drawn(app) and "epoch 2" in drawn(app)
     labels = {link.proto.label for link in app.get("page_link")}
-    assert {"Try it in Playground", "Who was in the data?"} <= labels
+    assert {"Open in Playground", "Who was in the data?"} <= labels
     shown = app.session_state["watched"] if "watched" in app.session_state else Workspace(finished).runs()[0].id
     side = "right" if Workspace(finished).run(shown).spec.privacy.private else "left"
-    (link,) = [one.proto for one in app.get("page_link") if one.proto.label == "Try it in Playground"]
+    links = [one.proto for one in app.get("page_link") if one.proto.label == "Open in Playground"]
+    link = links[0]  # those of the queue follow
     assert link.query_string == f"{side}={shown}", "a private run stands on the right, beside one without privacy"
     charts = [json.loads(one.proto.spec) for one in app.get("plotly_chart")]
     verdict = next(
