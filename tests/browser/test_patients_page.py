@@ -59,7 +59,7 @@ def test_from_a_bar_to_a_patient_to_a_file(tab, patient_server, shot):
 def test_the_link_on_a_card_takes_its_patient_to_forget(tab, patient_server):
     """Streamlit drops a parameter of the link that a widget of the page it leaves is bound to."""
     tab.goto(f"{patient_server}/patients?run={demo_spec('gpt2', None, 0).run_id}&patient=P0355")
-    tab.get_by_role("link", name="Take this patient out of the model").click(timeout=WAIT)
+    tab.get_by_role("link", name="Forget this patient").click(timeout=WAIT)
     expect(tab.get_by_role("heading", level=1, name="Forget a patient")).to_be_visible(timeout=WAIT)
     in_link(tab, r"/forget\?.*\bout=P0355\b")
     settled(tab)

@@ -83,10 +83,7 @@ def _card(choice: Choice, runs: Sequence[Run], asked: str) -> None:
         in_link = {} if choice.run.spec.corpus.imported else {forget_data.OUT: asked}
         st.session_state[forget_data.SHOWN] = asked
         shell.link(
-            "forget",
-            "Take this patient out of the model",
-            icon=":material/person_remove:",
-            query={"run": choice.run.id, **in_link},
+            "forget", "Forget this patient", icon=":material/person_remove:", query={"run": choice.run.id, **in_link}
         )
     _notes(choice, asked)
 
@@ -109,14 +106,14 @@ def _not_judged(choice: Choice, asked: str) -> bool:
 def _why_not_judged(choice: Choice, asked: str, group: str) -> str:
     """Why the attack has no score for a patient of this group (the split, or `left out`)."""
     if group == "left out":
-        return "The run was trained without this patient, so no attack judges them."
+        return "The run was trained without this patient, so no attack scores them."
     if group not in SPLITS:
-        return "Attacks judge only members and held-out patients."
+        return "Attacks score only members and held-out patients."
     if len(data.tables(choice.run).scores_of(list(data.attacks(choice.run).values()), [asked])):
-        return "Choose another attack: some score only a part of the patients."
+        return "Choose another attack: some score only part of the patients."
     most = choice.run.spec.audit.patients
     if most:
-        return f"The run's audits judge at most {most:,} patients of each group, drawn at random."
+        return f"The run's audits score at most {most:,} patients of each group, drawn at random."
     return "No attack on this run has one."
 
 
@@ -134,8 +131,8 @@ def _figures(choice: Choice, found: dict) -> None:
             "Score percentile",
             percent(found["percentile"]),
             border=True,
-            help=f"Share of held-out patients with a lower score by “{choice.attack}”; for a patient that the model "
-            "never saw, 50\u00a0% on average.",
+            help=f"Share of held-out patients with a lower score by “{choice.attack}”; for a held-out patient, "
+            "50\u00a0% on average.",
         )
         st.metric("Caught by attacks", f"{found['catching']} of {found['attacks']}", border=True)
         member = found["split"] == "member"
@@ -230,7 +227,7 @@ def _leaks(choice: Choice, patient_id: str, found: dict) -> None:
     for group in texts[:TEXTS]:
         st.html(leaks_html(group[0].text, _spans(group), prompt=group[0].prompt))
     if len(texts) > TEXTS:
-        st.caption(f"Not shown: {len(texts) - TEXTS} more, in the file.")
+        st.caption(f"Not shown: {len(texts) - TEXTS} more, in the CSV file.")
     csv_button(rows.drop(columns="text"), name=f"leaks-of-{found['patient_id']}")
 
 

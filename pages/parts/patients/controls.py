@@ -21,7 +21,7 @@ ALL = "all"
 ATTACK = (
     "“ratio base” compares the model with the public model, so that notes that are easy for any model do not look like "
     "training notes; “loss” does not correct for this. An attack that scores few patients, or gets nearly all of them "
-    "right, cannot answer the question."
+    "right, cannot show a trend."
 )
 
 
@@ -32,7 +32,7 @@ def choose(runs: Sequence[Run]) -> tuple[Choice, str]:
     attacks = list(data.attacks(run))
     attack = st.selectbox("Attack", attacks, _able(run, attacks), key="attack", help=ATTACK, **keep)
     levels: list[Level] = ["patient", "admission"]
-    level = st.segmented_control("Evaluate per", levels, default="patient", required=True, key="judge", **keep)
+    level = st.segmented_control("Evaluate by", levels, default="patient", required=True, key="judge", **keep)
     beside = st.segmented_control("Compare", list(BESIDE), default=BESIDE[0], required=True, key="beside", **keep)
     with st.popover("Only patients with …", icon=":material/filter_alt:", width="stretch"):
         filters = _filters(run)

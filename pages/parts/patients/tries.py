@@ -23,8 +23,8 @@ HELP = (
     "counts if the text begins with the value."
 )
 CONTROL = (
-    "The control is of the same kind of identifier, over all held-out patients for whom tries were computed. The "
-    "sentence above the list counts any identifier, of the patients in the list."
+    "The control is the same kind of identifier of all held-out patients whose tries were computed. The "
+    "sentence above the list counts any identifier of the listed patients."
 )
 
 

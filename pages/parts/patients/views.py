@@ -107,7 +107,7 @@ def _why_empty(choice: Choice, table: pd.DataFrame) -> str:
     if table.empty and choice.level == "admission" and not controls.filters_text(choice.filters):
         return (
             "The notes of this cohort do not mention their patients' codes, so admissions have no profile. Evaluate "
-            "per patient instead."
+            "by patient instead."
         )
     if table.empty:
         return "No patient matches these filters. Clear one of them to see patients."
@@ -163,7 +163,7 @@ def _several(choice: Choice, beside: str, runs: Sequence[Run]) -> None:
         "out: above 0, held-out patients with rarer profiles score higher."
     )
     caption += (
-        " Each point is one bucket, the rarest on the left, with its 95\u00a0% interval. The fold below is about "
+        " Each point is one bucket, the rarest on the left, with its 95\u00a0% interval. The section below is about "
         f"{literal(run_picker.label(choice.run))}, attack “{choice.attack}”."
     )
     if len(found) == 1:
@@ -289,7 +289,7 @@ FIRST = ("fewest tries", "highest score")
 GROUPS = {"member": "member", "heldout": "held out"}
 RARER, TRY_IN, PERCENTILE, CAUGHT_BY = "rarer than", "one try in", "score percentile", "caught by"
 LIRA = "LiRA: caught in"
-CAUGHT_OF = "“Caught by” is of the attacks that scored the patient: some attacks score only a part of the patients."
+CAUGHT_OF = "“Caught by” counts only the attacks that scored the patient: some score only part of the patients."
 
 
 def _by_tries() -> bool:

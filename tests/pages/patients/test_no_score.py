@@ -35,7 +35,7 @@ def test_groups_that_no_attack_judges_are_not_sent_to_another_attack(workspace, 
     who = people.loc[people["split"] == group, "patient_id"].iloc[0]
     infos = [one.value for one in visit("patients", run=run.id, patient=who).info]
     (info,) = [one for one in infos if "has no score" in one]
-    assert info.endswith(f"(group: {group}). Attacks judge only members and held-out patients.")
+    assert info.endswith(f"(group: {group}). Attacks score only members and held-out patients.")
 
 
 def test_the_reason_depends_on_whether_another_attack_has_a_score(run, monkeypatch):
