@@ -146,7 +146,7 @@ def test_pages_and_report_show_it_apart_from_the_attacks_on_the_model(root, smok
     assert said(app).count("every step (white-box)") == 1 and sentence in said(app), (
         "nothing about a run without privacy"
     )
-    assert any("3 such trainings" in caption.value for caption in app.caption)
+    assert any("3 such runs" in caption.value for caption in app.caption)
     table = next(frame.value for frame in app.dataframe if "proved_by_curve" in frame.value.columns)
     assert len(table) == 3
     assert sentence in said(visit("step", run=runs[0].id))

@@ -162,7 +162,7 @@ def read_notes(chosen: dict[str, Run]) -> None:
     if found.empty:
         st.caption("No note of this group was tested.")
         return
-    place = right.number_input(f"Note, 1 to {len(found)}", 1, len(found), 1, key="words-note")
+    place = right.number_input(f"Note (1 to {len(found)})", 1, len(found), 1, key="words-note")
     row = found.iloc[int(place) - 1]
     note = owner.workspace().corpus(run.spec.corpus, store=False).notes.set_index("note_id").loc[row["note_id"]]
     start, end = int(row["prefix_end"]), int(row["matched_end"])

@@ -187,7 +187,7 @@ def planted(proofs: pd.DataFrame, run_id: str) -> None:
         st.markdown(told)
     if len(proofs) > 1:
         st.caption(
-            f"{len(proofs)} such trainings are stored. This is the first with the most canaries; each bound holds at "
+            f"{len(proofs)} such runs are stored. This is the first with the most canaries; each bound holds at "
             "95\u00a0% by itself."
         )
 

@@ -19,8 +19,8 @@ from pages.parts.common.query_params import KEEP
 from pages.parts.session import owner, resources
 
 SIZES = (512, 1_024, 2_048, 4_096)
-NAMES = {"names": "any of their names", "rare_names": "a name that nobody else has"}
-SHORT = {"names": "any name", "rare_names": "a name nobody else has"}
+NAMES = {"names": "any of their names", "rare_names": "a unique name"}
+SHORT = {"names": "any name", "rare_names": "a unique name"}
 NOISES = ("gaussian", "laplace")
 ARMS = {"run": ("members", chart_style.RISK), "heldout": ("held-out patients (control)", chart_style.CONTROL)}
 MOST_NOTES = 60_000  # counted while the page waits
@@ -36,7 +36,7 @@ model is trained for this chart: it only reads the list, as anyone who receives 
   keeps rarer words (Balle & Wang 2018; Gopi et al. 2020). δ = 10⁻⁶. Dots: the mean of 5 draws of the noise; bars:
   their range.
 - **Control**: held-out patients, whose notes were not counted. A name that several people share can enter because of
-  the others; *a name that nobody else has* shows that this person's notes were there.
+  the others; *a unique name*, which no one else in the cohort has, shows that this person's notes were there.
 """
 
 
@@ -74,7 +74,7 @@ def word_list_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
         return
     answer = guess.first(
         "The most common words of the notes are added to a model's word list, without noise. For how many members does "
-        "the list contain a name that nobody else has?",
+        "the list contain a unique name?",
         ["none", "1 in 10", "half", "nearly all"],
         key="word_list",
     )
