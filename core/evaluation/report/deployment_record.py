@@ -7,12 +7,12 @@ from a public seed gets no privacy parameters, so that nobody registers an ε th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from core.common.formatting import delta_text, promised_text
+from core.evaluation.report.findings import Facts
 from core.evaluation.report.glance import Subject
-from core.evaluation.report.label import BESIDE, CHOSEN, CHOSEN_BUT_ONE, COUNTED, MEASURED, mu_text
+from core.evaluation.report.label import BESIDE, CHOSEN, CHOSEN_BUT_ONE, COUNTED, MEASURED, Label, mu_text
 from core.runs.facts import FLOATING_POINT
 
 FILL_IN = "to be filled in"
@@ -22,9 +22,7 @@ ACTORS = (
 )
 
 
-def record(
-    subject: Subject, label: Mapping[str, Any], facts: Mapping[str, Any], *, made: str, released: str | None
-) -> dict[str, Any] | None:
+def record(subject: Subject, label: Label, facts: Facts, *, made: str, released: str | None) -> dict[str, Any] | None:
     """The record; None for a model without differential privacy.
 
     Args:
@@ -110,12 +108,12 @@ def record(
     }
 
 
-def _tuned(label: Mapping[str, Any]) -> str:
+def _tuned(label: Label) -> str:
     """What ε covers of the choice of settings."""
     return f"{CHOSEN_BUT_ONE} Released as the {label['choice']}." if "choice" in label else CHOSEN
 
 
-def _limits(facts: Mapping[str, Any]) -> list[str]:
+def _limits(facts: Facts) -> list[str]:
     """What the board accepts, in its words, and its limits beside the figures."""
     lines = facts["accepted_limits"]
     return [facts["decision"]["accepted"]] * bool(facts["decision"]["accepted"]) + [f"{line}." for line in lines]

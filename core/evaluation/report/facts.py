@@ -13,13 +13,10 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 import pandas as pd
 
 from core.common.versions import versions
-from core.corpus.tables import Corpus, notes_by_patient
-from core.corpus.transforms.defences import defended
 from core.evaluation.guarantee.odds import mechanism_accuracy
 from core.evaluation.report.commands import audit_command, report_commands
 from core.evaluation.report.crosswalk.cells import Evidence
@@ -28,6 +25,7 @@ from core.evaluation.report.csv_export import spreadsheet_csv
 from core.evaluation.report.decision import Decision
 from core.evaluation.report.deployment_record import record
 from core.evaluation.report.findings import (
+    Facts,
     bounds_by_curve,
     finding,
     noise_alone,
@@ -38,7 +36,7 @@ from core.evaluation.report.findings import (
 )
 from core.evaluation.report.glance import Subject, subject_of, verdict
 from core.evaluation.report.glance import facts as ten_facts
-from core.evaluation.report.identity import checksums, identity
+from core.evaluation.report.identity import checksums, cohort, identity, most_notes
 from core.evaluation.report.json_export import plain
 from core.evaluation.report.label import label, picture
 from core.evaluation.report.rarity import rarity
@@ -74,7 +72,7 @@ Rarity = tuple[pd.DataFrame, pd.DataFrame, dict[str, list[str]]]  # tables of bu
 class Report:
     """`facts` are texts and single values (JSON except for ∞); `tables` are frames by name, in the report's order."""
 
-    facts: dict[str, Any]
+    facts: Facts
     tables: dict[str, pd.DataFrame]
 
     def to_json(self) -> str:
@@ -162,16 +160,16 @@ def first_page(
         "recommendation": pd.DataFrame() if recommendation is None else recommendation.table,
         "ledger": ledger_table(releases),
     }
-    names, cohort = short_names(runs, choices), _cohort(corpus, chosen)
+    names, about_cohort = short_names(runs, choices), cohort(corpus, chosen)
     promise = promised_facts(releases, corpus, delta)
-    most = cohort["most_training_notes_of_a_patient"]
+    most = about_cohort["most_training_notes_of_a_patient"]
     about = Subject.of(chosen, names[chosen.id], tables, most, choices.get(chosen.id))
     key, said = verdict(about)
-    told = {
+    told: Facts = {
         "names": names,
-        "cohort": cohort,
+        "cohort": about_cohort,
         "subject": {"run": chosen.id, "name": about.name, "verdict": key, "sentence": said},
-        "glance": ten_facts(about, cohort, released_beside(chosen, releases, promise["sentences"])),
+        "glance": ten_facts(about, about_cohort, released_beside(chosen, releases, promise["sentences"])),
         "conditions": conditions(about, decision),
         "open": still_open(
             about, decision, audited=bool(audits[chosen.id].outcomes()), recommended=recommendation is not None
@@ -231,45 +229,43 @@ def build(
         "figures": _figures(runs),
     }
     chosen = subject_of(runs, subject)
-    most = {run.id: _most_notes(corpus, run) for run in runs if run.id != chosen.id}
+    most = {run.id: most_notes(corpus, run) for run in runs if run.id != chosen.id}
     most[chosen.id] = first.facts["cohort"]["most_training_notes_of_a_patient"]
     about = Subject.of(chosen, first.facts["names"][chosen.id], tables, most[chosen.id], choices.get(chosen.id))
     entry = entry_of(chosen, releases)
     made = datetime.now(UTC).isoformat(timespec="seconds") if now is None else _date(now)
-    told = (
-        {"schema": SCHEMA}
-        | first.facts
-        | {
-            "title": "Privacy report",
-            "made": made,
-            "identity": identity(tables["checksums"], chosen, first.facts["cohort"]["digest"]),
-            "label": (own := label(about)),
-            "label_picture": picture(about),
-            "deployment_record": record(
-                about, own, first.facts, made=made, released=None if entry is None else _date(entry.time)
-            ),
-            "verdict": [
-                finding(run, one, tables, most[run.id], choices.get(run.id), _beside(workspace, run, runs))
-                for run, one in zip(runs, facts, strict=True)
-            ],
-            "bounds_by_curve": bounds_by_curve(tables["bounds"]),
-            "planted_gradients": planted_gradients(tables["planted"]),
-            "rarity": said,
-            "limits": list(dict.fromkeys(limit for one in facts for limit in one.limits)),
-            "not_attacked": [_not_attacked(run) for run in runs if not audits[run.id].outcomes()],
-            "commands": report_commands(
-                runs,
-                audits,
-                None if recommendation is None else recommendation.limits,
-                delta,
-                subject,
-                decided=decision is not None and decision != Decision(),
-            ),
-            "versions": versions(),
-            "trained_by": {run.id: run.trained_by for run in runs if not run.spec.is_base},
-            "specs": {run.id: run.spec.model_dump(mode="json") for run in runs},
-        }
-    )
+    told: Facts = {
+        "schema": SCHEMA,
+        **first.facts,
+        "title": "Privacy report",
+        "made": made,
+        "identity": identity(tables["checksums"], chosen, first.facts["cohort"]["digest"]),
+        "label": (own := label(about)),
+        "label_picture": picture(about),
+        "deployment_record": record(
+            about, own, first.facts, made=made, released=None if entry is None else _date(entry.time)
+        ),
+        "verdict": [
+            finding(run, one, tables, most[run.id], choices.get(run.id), _beside(workspace, run, runs))
+            for run, one in zip(runs, facts, strict=True)
+        ],
+        "bounds_by_curve": bounds_by_curve(tables["bounds"]),
+        "planted_gradients": planted_gradients(tables["planted"]),
+        "rarity": said,
+        "limits": list(dict.fromkeys(limit for one in facts for limit in one.limits)),
+        "not_attacked": [_not_attacked(run) for run in runs if not audits[run.id].outcomes()],
+        "commands": report_commands(
+            runs,
+            audits,
+            None if recommendation is None else recommendation.limits,
+            delta,
+            subject,
+            decided=decision is not None and decision != Decision(),
+        ),
+        "versions": versions(),
+        "trained_by": {run.id: run.trained_by for run in runs if not run.spec.is_base},
+        "specs": {run.id: run.spec.model_dump(mode="json") for run in runs},
+    }
     found = frameworks(Evidence(about, own, told))
     told["crosswalk"] = [asdict(one) for one in found]
     return Report(told, tables | {"crosswalk": frame(found)})
@@ -315,38 +311,6 @@ def short_names(runs: Sequence[Run], choices: Mapping[str, Choice] | None = None
 
 def _date(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
-
-
-def _cohort(corpus: Corpus, run: Run) -> dict[str, Any]:
-    spec = run.spec.corpus
-    splits = corpus.without(run.spec.without).patients["split"].value_counts().to_dict()
-    training = _training_notes(corpus, run)
-    kind = "uploaded or imported notes" if spec.imported else "a synthetic hospital: no patient in it exists"
-    return {
-        "digest": spec.digest(),
-        "kind": kind,
-        "patients": {str(split): int(count) for split, count in splits.items()},
-        "notes": len(corpus.notes),
-        "training_notes": len(training),
-        "training_patients": len(notes_by_patient(training)),
-        "most_training_notes_of_a_patient": _most_of_one(training),
-        "canaries": len(corpus.canaries),
-        "canaries_planted": int(training.loc[training["split"] == "canary", "patient_id"].nunique()),
-    }
-
-
-def _most_notes(corpus: Corpus, run: Run) -> int:
-    """Most training notes of one patient; runs may have different caps (Jagannatha 2021, §2 and §A.1)."""
-    return _most_of_one(_training_notes(corpus, run))
-
-
-def _most_of_one(notes: pd.DataFrame) -> int:
-    return int(notes_by_patient(notes).max())
-
-
-def _training_notes(corpus: Corpus, run: Run) -> pd.DataFrame:
-    """The notes that the run was trained on: of its patients, up to its cap, and after its defence."""
-    return defended(corpus.without(run.spec.without).training_notes(run.note_cap), run.spec.defence)
 
 
 def _counted(run: Run, *, chosen: bool) -> float:

@@ -1,11 +1,14 @@
-"""Findings of a report in sentences: about each run, about earlier releases, and about the reader's limits."""
+"""Findings of a report in sentences: about each run, about earlier releases, and about the reader's limits.
+
+The types of these and of all other facts of a report are here too.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import pandas as pd
 
@@ -19,6 +22,8 @@ from core.evaluation.guarantee.step_audit import PLANTED_COLUMNS, chosen_proof
 from core.evaluation.membership.strongest_attack import Strongest, strongest_sentence
 from core.evaluation.registry import figure_text
 from core.evaluation.report.glance import LEAK, ONE_TRAINING
+from core.evaluation.report.identity import Cohort, Identity
+from core.evaluation.report.label import Label
 from core.evaluation.report.tables import ENDS
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.sweep.recommendation import Recommendation
@@ -45,6 +50,104 @@ EVERYTHING = "Everything released of this cohort so far promises"
 LONGEST = 300  # letters of a sentence of the ledger on the first page
 
 
+class Verdict(TypedDict):
+    """The run that is decided about, and the verdict on it: its key, and the sentence."""
+
+    run: str
+    name: str
+    verdict: str
+    sentence: str
+
+
+class Finding(TypedDict):
+    """A run in a few sentences."""
+
+    run: str
+    training: str
+    sentences: list[str]
+
+
+class CurveBound(TypedDict):
+    """What a private run's canaries prove about ε by its own trade-off curve: `correct` of `guesses` were right."""
+
+    run: str
+    epsilon: float
+    ceiling: float
+    promised: float
+    unit: Unit
+    guesses: int
+    correct: int
+    confidence: float
+    alarm: bool
+    sentence: str
+
+
+class Total(TypedDict):
+    """What the releases per one unit promise together; no ε without any."""
+
+    releases: int
+    epsilon: float | None
+    accountant: str
+    choices: int
+
+
+class PromisedFacts(TypedDict):
+    """What the ledger of the cohort promises at `delta`, by unit and for both units' releases together."""
+
+    releases: int
+    delta: float
+    totals: dict[Unit, Total]
+    together: list[dict[str, Any]]  # the fields of `core.runs.ledger.totals.Together`
+    sentences: list[str]
+
+
+class RecommendedFacts(TypedDict):
+    """The recommendation for a reader's limits; without limits it has sentences alone."""
+
+    use_case: NotRequired[str]
+    limits: NotRequired[dict[str, float]]
+    epsilon: NotRequired[float | None]
+    unit: NotRequired[str | None]
+    run: NotRequired[str | None]
+    sentences: list[str]
+
+
+class Facts(TypedDict, total=False):
+    """What a report states, by the keys of its JSON (`core.evaluation.report.facts.build`).
+
+    `outline` and `first_page` have a part of it.
+    """
+
+    schema: str
+    names: dict[str, str]  # by run, as all that follow by run
+    cohort: Cohort
+    subject: Verdict
+    glance: list[dict[str, str]]
+    conditions: list[str]
+    open: list[str]
+    decision: dict[str, Any]  # `core.evaluation.report.decision.Decision`
+    accepted_limits: list[str]
+    promised: PromisedFacts
+    recommendation: RecommendedFacts
+    title: str
+    made: str
+    identity: Identity
+    label: Label
+    label_picture: dict[str, str]  # of the HTML alone
+    deployment_record: dict[str, Any] | None
+    verdict: list[Finding]
+    bounds_by_curve: list[CurveBound]
+    planted_gradients: list[dict[str, Any]]
+    rarity: dict[str, list[str]]
+    limits: list[str]
+    not_attacked: list[str]
+    commands: list[str]
+    versions: dict[str, str]
+    trained_by: dict[str, list[dict[str, str]] | None]
+    specs: dict[str, dict[str, Any]]
+    crosswalk: list[dict[str, Any]]  # `core.evaluation.report.crosswalk.cells.Framework`
+
+
 def finding(
     run: Run,
     facts: RunFacts,
@@ -52,7 +155,7 @@ def finding(
     most_notes: int,
     choice: Choice | None = None,
     beside: Sequence[str] = (),
-) -> dict[str, Any]:
+) -> Finding:
     """A run in a few sentences: promise, odds, leaks and their control, membership, what attacks prove about ε.
 
     `choice`: as the ledger has it; `facts` are then those of the release. `beside` are the sentences of `noise_alone`.
@@ -122,9 +225,9 @@ def noise_alone(run: Run, runs: Sequence[Run], control: Run | None) -> list[str]
     return [*found, f"The same training without noise: {'; '.join(parts)}"] if parts else found
 
 
-def bounds_by_curve(bounds: pd.DataFrame) -> list[dict[str, Any]]:
+def bounds_by_curve(bounds: pd.DataFrame) -> list[CurveBound]:
     """What each private run's canaries prove about ε by its own trade-off curve, with the sentence to show."""
-    found = []
+    found: list[CurveBound] = []
     for run_id, own in bounds.groupby("run", sort=False):
         row = by_curve(own)
         if row is not None:
@@ -157,7 +260,7 @@ def planted_gradients(planted: pd.DataFrame) -> list[dict[str, Any]]:
     return found
 
 
-def promised_facts(releases: Sequence[Release], corpus: Corpus, delta: float) -> dict[str, Any]:
+def promised_facts(releases: Sequence[Release], corpus: Corpus, delta: float) -> PromisedFacts:
     """Totals of the ledger per unit, and for both units' releases together (Jagannatha 2021, §2), with sentences."""
     units: tuple[Unit, ...] = ("note", "patient")
     totals = {unit: promised(releases, unit, delta) for unit in units}
@@ -223,7 +326,7 @@ def _chosen_as(name: str, choice: Choice) -> str:
     return f"{name} was released as the {choice.text()}: with the choice it has"
 
 
-def recommended_facts(found: Recommendation | None, *, accepted: bool = False) -> dict[str, Any]:
+def recommended_facts(found: Recommendation | None, *, accepted: bool = False) -> RecommendedFacts:
     """The recommendation for a reader's limits: use case, limits, ε, unit and run, with sentences.
 
     `accepted`: the board's decision has limits, which are compared with the subject alone.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Required, TypedDict
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from core.common.versions import program_version, versions_text
 from core.evaluation.guarantee.consequences import DRAWN, SHOWN
 from core.evaluation.report.glance import OF_A_KEY, OF_A_SEED, ONE_TRAINING, Subject
 from core.runs.facts import DEDUPLICATED, FLOATING_POINT, LIMITS, SPEAKS_OF, beside_the_guarantee, guarantee, neighbours
+from core.spec import Unit
 from core.training.accounting.mechanism import Mechanism
 from core.training.accounting.tradeoff import dp_ceiling, tradeoff
 
@@ -35,14 +36,40 @@ OF_A_CHOICE = "RDP: Rényi divergences of one run and of the choice (Papernot & 
 WIDTH, HEIGHT, EDGE = 268, 200, 42  # of the picture, in pixels; the edge holds the axes' names
 
 
-def label(subject: Subject) -> dict[str, Any]:
+class Point(TypedDict):
+    """A point of a trade-off curve: at most the share `caught` of members at the share `accused` of others."""
+
+    accused: float
+    caught: float
+
+
+class Label(TypedDict, total=False):
+    """The fields of a label. Those of a model without a guarantee are `promised` (False) and `unit` (None) alone."""
+
+    promised: Required[bool]
+    unit: Required[Unit | None]
+    epsilon: float
+    delta: float
+    mu: float  # of a single training, as is `curve`
+    curve: list[Point]
+    choice: str  # of the best of several runs
+    neighbours: str
+    contribution: str
+    mechanism: str
+    accountant: str
+    implementation: str
+    noise: str
+    not_protected: list[str]
+
+
+def label(subject: Subject) -> Label:
     """The label's fields under stable keys; without a guarantee only `promised` (False) and `unit` (None).
 
     `epsilon`, `delta` and `mu` are those of the whole run, `mu` by `Tradeoff.gaussian_mu`. `curve` has the largest
     true-positive rate (`caught`) at some false-positive rates (`accused`). If `promised` is False but there is a unit,
     all this would hold if the noise were secret and no attack proved more than ε allows.
 
-    Of a run that the ledger has as the best of several trainings, `epsilon` is that of the choice. `choice` then says
+    Of a run that the ledger has as the best of several runs, `epsilon` is that of the choice. `choice` then says
     how it was chosen, in place of `mu` and `curve`, which are known for a single training only.
     """
     run, mechanism = subject.run, subject.run.privacy
@@ -54,12 +81,18 @@ def label(subject: Subject) -> dict[str, Any]:
     not_protected.append(FLOATING_POINT)
     if run.spec.corpus.deduplicated is not None:
         not_protected.append(DEDUPLICATED)
-    return {
+    known: Label = {
         "promised": subject.holds,
         "unit": mechanism.unit,
         "epsilon": held["epsilon"],
         "delta": held["delta"],
-        **(_curve(mechanism) if choice is None else {"choice": choice.text()}),
+    }
+    if choice is None:
+        known["mu"], known["curve"] = _curve(mechanism)
+    else:
+        known["choice"] = choice.text()
+    return {
+        **known,
         "neighbours": neighbours(held),
         "contribution": _contribution(subject),
         "mechanism": (
@@ -84,12 +117,12 @@ def trained_text(trained_by: Sequence[Mapping[str, str]] | None) -> str:
     return f"trained with {', then with '.join(turns)}"
 
 
-def _curve(mechanism: Mechanism) -> dict[str, Any]:
+def _curve(mechanism: Mechanism) -> tuple[float, list[Point]]:
     """μ and points of the trade-off curve of one training."""
     curve = tradeoff([mechanism])
     caught = curve.caught(SHOWN).tolist()
-    points = [{"accused": rate, "caught": most} for rate, most in zip(SHOWN, caught, strict=True)]
-    return {"mu": curve.gaussian_mu(), "curve": points}
+    points: list[Point] = [{"accused": rate, "caught": most} for rate, most in zip(SHOWN, caught, strict=True)]
+    return curve.gaussian_mu(), points
 
 
 def _contribution(subject: Subject) -> str:
@@ -110,19 +143,19 @@ def _contribution(subject: Subject) -> str:
     )
 
 
-def mu_text(made: Mapping[str, Any]) -> str:
+def mu_text(made: Label) -> str:
     """μ of a label with three digits, rounded up; above 6.18 the trade-off curve does not determine it."""
     return "above 6.18" if math.isinf(made["mu"]) else promised_text(made["mu"])
 
 
-def _status(made: Mapping[str, Any], alarmed: bool) -> str:
+def _status(made: Label, alarmed: bool) -> str:
     """Whether the ε of a label is promised, in words."""
     if alarmed:
         return REFUTED
     return "promised" if made["promised"] else SHOWN_ONLY
 
 
-def rows(made: dict[str, Any], alarmed: bool = False) -> list[tuple[str, str, str]]:
+def rows(made: Label, alarmed: bool = False) -> list[tuple[str, str, str]]:
     """The label as (key, name, text), in the order in which it is printed; empty without a unit.
 
     `alarmed`: an attack proves more than ε allows (`Subject.alarmed`).
@@ -144,7 +177,7 @@ def rows(made: dict[str, Any], alarmed: bool = False) -> list[tuple[str, str, st
     ]
 
 
-def _mu_row(made: Mapping[str, Any]) -> tuple[str, str, str]:
+def _mu_row(made: Label) -> tuple[str, str, str]:
     """μ of a label; of a chosen run how it was chosen, and why there is no μ."""
     if "choice" in made:
         return "choice", "Chosen", f"The {made['choice']}. ε includes the choice. {ONE_TRAINING}"
@@ -152,7 +185,7 @@ def _mu_row(made: Mapping[str, Any]) -> tuple[str, str, str]:
     return "mu", "μ of Gaussian DP", told
 
 
-def essentials(made: Mapping[str, Any], alarmed: bool = False) -> list[tuple[str, str]]:
+def essentials(made: Label, alarmed: bool = False) -> list[tuple[str, str]]:
     """The label in one line for the first page: (key of its row, text); empty without a unit. As `rows`."""
     if made["unit"] is None:
         return []

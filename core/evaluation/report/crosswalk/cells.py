@@ -15,7 +15,9 @@ from core.attacks.membership.decision import in_words
 from core.evaluation.probes.cards import CAUTION
 from core.evaluation.registry import figure_text
 from core.evaluation.report.commands import audit_command
+from core.evaluation.report.findings import Facts
 from core.evaluation.report.glance import CONTRADICTED, LEAK, OF_PUBLIC_NOISE, Subject
+from core.evaluation.report.label import Label
 from core.evaluation.wording import count_text, interval_text, percent, percent_up
 
 Status = Literal["measured", "guaranteed", "recorded", "argued", "open"]
@@ -60,8 +62,8 @@ class Evidence:
     """What the cells are filled from: the subject with the report's tables, its label and the other facts."""
 
     subject: Subject
-    label: Mapping[str, Any]
-    facts: Mapping[str, Any]
+    label: Label
+    facts: Facts
 
     def answer(self, name: str) -> str:
         """What the board filled in; empty if it did not."""
