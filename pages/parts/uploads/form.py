@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -239,10 +241,20 @@ def choose() -> Upload | None:
     if len(kept) == 1:
         return kept[newest]
     st.session_state["own_cohort"] = chosen
+    names = _distinct(kept)
     chosen = st.selectbox(
-        "Your notes", list(kept), format_func=lambda digest: kept[digest].name, key="own_cohort", on_change=_keep_choice
+        "Your notes", list(kept), format_func=names.__getitem__, key="own_cohort", on_change=_keep_choice
     )
     return kept[chosen]
+
+
+def _distinct(kept: Mapping[str, Upload]) -> dict[str, str]:
+    """The name of each upload by digest. Equal names get a part of it: a browser sends the label that was picked."""
+    times = Counter(upload.name for upload in kept.values())
+    return {
+        digest: upload.name if times[upload.name] == 1 else f"{upload.name} ({digest[:6]})"
+        for digest, upload in kept.items()
+    }
 
 
 def _keep_choice() -> None:
