@@ -139,7 +139,7 @@ def in_class(number: int, every: tuple[Step, ...]) -> None:
     step = every[number - 1] if 1 <= number <= len(every) else None
     if classroom.host_key():
         if not classroom.leading():
-            st.caption("Students turn their own pages until you lead.")
+            st.caption("Students set their own pace until you lead.")
         with st.expander("Join link and QR code", expanded=number <= 1, icon=":material/qr_code:"):
             classroom_view.host_panel()
     if step is None:

@@ -212,7 +212,7 @@ def test_everybody_sees_the_patient_and_the_prompt_that_the_presenter_sees(chrom
     ]
     host.goto(f"{server}/patients?room={code}&host={key}&patient=P0001")
     settled(host)
-    host.get_by_role("button", name="Show everybody").click()
+    host.get_by_role("button", name="Show the class").click()
     for student in students:  # on the same page, and on another one
         expect(student.get_by_role("heading", name=re.compile("^Patient P0001"))).to_be_visible(timeout=WAIT)
     settled(students[0])
@@ -223,7 +223,7 @@ def test_everybody_sees_the_patient_and_the_prompt_that_the_presenter_sees(chrom
     host.locator("[data-testid=stButtonGroup] button").filter(has_text=re.compile("^Patient:$")).click()
     expect(host.get_by_text("seed 7").first).to_be_visible(timeout=WAIT)
     settled(host)
-    host.get_by_role("button", name="Show everybody").click()
+    host.get_by_role("button", name="Show the class").click()
     written = host.locator(".phi-text").first.inner_text()
     for student in students:
         expect(student.get_by_role("heading", level=1, name="Playground")).to_be_visible(timeout=WAIT)

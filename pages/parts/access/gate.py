@@ -90,7 +90,7 @@ def _refusal(now: Standing) -> str:
     """Why a person is not let in, and whom to ask."""
     whom = literal(now.contact, 200) if now.contact else "the server's administrator"
     if now.why == "misconfigured":
-        return "Nobody can come in: sign-in is not set up correctly. The server's log tells its administrator why."
+        return "Sign-in is not set up correctly, so no one can sign in. The server's log says why."
     if now.why == "unverified":
         return f"Your provider has not verified your e-mail address. Ask {whom}."
     return f"{literal(now.email, MOST_LETTERS)} is not on this server's list. Ask {whom} to add you."

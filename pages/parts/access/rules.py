@@ -80,7 +80,7 @@ class Lists:
         known = {f"{role.word}s": role for role in Role}
         unknown = sorted(set(section) - {*known, "hours", "contact"})
         if unknown:
-            raise Misconfigured(f"[access] has an unknown key: {unknown[0]}. Known are {', '.join(known)}.")
+            raise Misconfigured(f"[access] has an unknown key: {unknown[0]}. Known keys: {', '.join(known)}.")
         people: dict[str, Role] = {}
         domains: dict[str, Role] = {}
         for key, role in known.items():

@@ -159,7 +159,7 @@ def later(make: Callable[[], Made]) -> Callable[[], Made]:
     def made() -> Made:
         lists = _configured()
         if lists is not None and _standing(claims, lists, time.time()).role is None:
-            raise Refused("You are not signed in any more.")
+            raise Refused("You are no longer signed in.")
         return make()
 
     return made
@@ -240,27 +240,27 @@ def _configured() -> Lists | None:
     secrets = _secrets()
     if not _about_sign_in(secrets) and not file:
         if _process().required:
-            raise Misconfigured("[auth] and [access] are gone. Restart the server to open it to everybody.")
+            raise Misconfigured("[auth] and [access] are gone. Restart the server to open it to everyone.")
         return None
     _process().required = True
     _check_auth(secrets.get("auth"))
     section = _from_file(Path(file)) if file else secrets.get("access")
     if not isinstance(section, Mapping):
-        raise Misconfigured("There is no section [access] that says who may come in.")
+        raise Misconfigured("No section [access] says who may sign in.")
     return _parsed(json.dumps(section, default=_plain, sort_keys=True))
 
 
 def _check_auth(auth: object) -> None:
     """Raise Misconfigured unless `[auth]` names a provider and has a secret that nobody guesses."""
     if not isinstance(auth, Mapping):
-        raise Misconfigured("There is a list of who may come in, but no section [auth] to sign in with.")
+        raise Misconfigured("[access] lists who may sign in, but section [auth] is missing.")
     secret = auth.get("cookie_secret")
     if not isinstance(secret, str) or len(secret) < rules.SHORTEST_SECRET:
         raise Misconfigured(f"cookie_secret in [auth] must have at least {rules.SHORTEST_SECRET} random characters.")
     if not providers():
         raise Misconfigured("[auth] has no client_id of a provider.")
     if st.get_option("server.trustedUserHeaders"):
-        raise Misconfigured("server.trustedUserHeaders is set: a browser could send the address of somebody else.")
+        raise Misconfigured("server.trustedUserHeaders is set: a browser could send someone else's address.")
 
 
 def _secrets() -> Mapping[str, Any]:

@@ -19,8 +19,8 @@ from core.tasks.tagging import TYPES
 KINDS: dict[str, tuple[str, str]] = {
     "leak": ("phi-leak", "a direct identifier of a patient in the training notes"),
     "linked leak": ("phi-linked", "a health detail together with the same patient's identity"),
-    "coincidence": ("phi-coincidence", "fits only patients the model never saw, or nobody in particular"),
-    "invented": ("phi-invented", "looks like an identifier but belongs to nobody"),
+    "coincidence": ("phi-coincidence", "fits only patients the model never saw, or no one in particular"),
+    "invented": ("phi-invented", "looks like an identifier but belongs to no one"),
 }
 MOST_NAMED = 3  # patients named in one tag
 _UNSEEN = ("Cc", "Cf", "Cs")  # control, format (such as right-to-left overrides), lone surrogates

@@ -27,18 +27,15 @@ OWN = (
     "Those models have “own notes” in their names; all others are of made-up patients."
 )
 OWN_FILE = (
-    "Your file is open in this browser session. It may be about real people; nobody else sees it. The hospitals on "
-    "the other pages are made up."
+    "Your file is open in this browser session. It may be about real people; only you see it. The hospitals on the "
+    "other pages are made up."
 )
 IMPORTED = (
     "This server shows everyone the notes that were imported from the command line (PHILAB_SHOW_IMPORTED=1). They, and "
     "the text of models trained on them, may be about real people."
 )
 _REGISTERED = "shell_navigation_registered"
-LOST = (
-    "Uploaded notes of yours are gone, and so are the models trained on them: they were deleted elsewhere, or their "
-    "time was over."
-)
+LOST = "Your uploaded notes and the models trained on them are gone: they were deleted elsewhere or had expired."
 _SAID_LOST = "shell_said_lost"
 _NOW, _BEFORE = "shell_page", "shell_page_before"  # names of this run's page and of the last run's
 _PAGES = (  # short name, title, icon, help

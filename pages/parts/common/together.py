@@ -59,19 +59,19 @@ def controls(name: str) -> None:
     )
     alone = has_uploads()
     st.button(
-        "Show everybody",
+        "Show the class",
         icon=":material/cast:",
         key="class-everybody",
         on_click=everybody,
         args=(name,),
         help="Opens this page for the whole class. You have uploaded notes, so your settings stay with you: the class "
-        "gets the page with its usual settings."
+        "gets the page with default settings."
         if alone
         else "Opens exactly this for the whole class: this page with these models, settings and, in the Playground, "
         "your newest prompt.",
     )
     if st.session_state.pop(SENT, False):
-        st.toast("The class is on its way to this page.", icon=":material/cast:")
+        st.toast("Opening this page for the class.", icon=":material/cast:")
 
 
 def everybody(name: str) -> None:

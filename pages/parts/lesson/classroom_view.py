@@ -237,10 +237,10 @@ def host_panel() -> None:
             help="Clears all counts. Everyone who joined starts again at step 1.",
         )
         st.link_button(
-            "See it as a student",
+            "View as a student",
             f"lesson?room={room}",
             icon=":material/school:",
-            help="Opens what students see, in a new tab: to rehearse, also before anyone else can join.",
+            help="Opens the student view in a new tab, so you can rehearse before anyone joins.",
         )
         st.button("Leave the class", icon=":material/logout:", on_click=classroom.leave, key="class-leave")
 
@@ -254,7 +254,7 @@ def class_menu() -> None:
         locked, icon = viewer.locked("host"), ":material/co_present:"
         st.button("Open a class", icon=icon, on_click=classroom.open_room, key="class-open", **locked)
         st.divider()
-        st.text_input("Or join a class: its code", key="class-code")  # no limit: the browser drops a longer paste whole
+        st.text_input("Or join with a class code", key="class-code")  # no limit: the browser drops a longer paste whole
         st.button("Join", icon=":material/login:", on_click=_join_typed, key="class-join")
         refused = st.session_state.pop("class-refused", False)
         if refused:  # in the popover, which stays open and would cover it

@@ -89,7 +89,7 @@ def chart(found: Sequence[Pairs]) -> go.Figure:
 def sentence(found: Pairs) -> str:
     """What changed in the answers to one question, with n and whether chance explains it."""
     if not found.n:
-        return "Nobody has answered this question both times."
+        return "No one has answered this question both times."
     right = f"right before {found.stayed_right + found.lost} of {found.n}, after {found.stayed_right + found.gained}"
     changed = f"{found.gained} changed to the right answer, {found.lost} away from it"
     difference = careful_difference(found, 1 - LEVEL)
@@ -97,7 +97,7 @@ def sentence(found: Pairs) -> str:
     p = mcnemar(found.gained, found.lost)
     told = f"{right}; {changed} (interval of the difference: {low} to {high} points). "
     if not found.gained + found.lost:
-        return told + "Nobody’s answer changed between right and wrong."
+        return told + "No answer changed between right and wrong."
     if p >= LEVEL:
         return told + f"Chance can explain that (exact McNemar test, {wording.p_value_text(p)})."
     return told + f"That is more than chance explains (exact McNemar test, {wording.p_value_text(p)})."
@@ -111,7 +111,7 @@ def show(found: Sequence[Pairs], *, projected: bool = False) -> None:
         projected: Whether this is the full-screen view: the chart takes the height that is left, and no fold follows.
     """
     if not any(one.n for one in found):
-        st.info("Nobody has answered a question both before and after the lesson, so there is nothing to compare.")
+        st.info("No one has answered a question both before and after the lesson, so there is nothing to compare.")
         return
     told = list(map(sentence, found))
     with st.container(key="screen-chart" if projected else "learned"):

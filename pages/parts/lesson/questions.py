@@ -38,7 +38,7 @@ QUESTIONS = (
         short="Removing names",
         text="All names were removed from the notes before a model was trained on them. Can it be given to anyone?",
         options=(
-            "Yes: without names nobody can be recognised",
+            "Yes: without names no one can be recognised",
             "Yes, if no name appears in 1,000 of its texts",
             "No: other details can still point to a person",
             "No: a model can guess the names that were removed",
@@ -60,6 +60,6 @@ QUESTIONS = (
         ),
         right=3,
         why="A measurement is about one attack, one model and these patients. A stronger attack may find more. Only a "
-        "guaranteed ε limits every attack, including those nobody has thought of yet.",
+        "guaranteed ε limits every attack, including those no one has thought of yet.",
     ),
 )

@@ -128,7 +128,7 @@ def ask(*, after: bool) -> None:
         return
     if closed(after=after):
         if not after:
-            st.caption("These questions come before the first answer of the lesson, which you have seen already.")
+            st.caption("You have already seen an answer in the lesson, so these questions are closed.")
         return
     question = QUESTIONS[number]
     st.caption(f"Question {number + 1} of {len(QUESTIONS)}")

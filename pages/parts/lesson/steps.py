@@ -46,8 +46,8 @@ PAIRS = (("about 50, a coin toss", 55), ("56 to 70", 70), ("71 to 85", 85), ("86
 COINCIDENCE = ("clearly lower", "about the same", "clearly higher")
 NO_EPSILON = "none of these"
 BY_EPSILON_ALONE = (
-    "This follows from ε and δ alone, for any training. The report also counts by this training's own steps, which may "
-    "allow fewer."
+    "This follows from ε and δ alone, for any run. The report also uses this run's exact accounting, which may allow "
+    "fewer."
 )
 
 

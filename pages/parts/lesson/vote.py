@@ -54,7 +54,7 @@ def _step(number: int, step: Step) -> None:
                 )
         if not classroom.locked(number):
             st.button(
-                "Show me, without a vote",
+                "Show without voting",
                 type="tertiary",
                 key=f"{progress.key(number)}-show",
                 on_click=guess.keep,

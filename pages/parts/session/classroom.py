@@ -23,7 +23,7 @@ _VERDICTS = "class_verdicts"  # what `verdicts` gave when the room was last read
 _SINCE, _ON_SCREEN = "class_since", "class_on_screen"
 # Parameters that are a session's own.
 _PRIVATE = ("room", "host", "round", "guesses", "shown", "presenter", "guess", "screen", "before", "after")
-# Sent by “Show everybody” alone, never by leading: the page would answer the prompt in its link.
+# Sent by “Show the class” alone, never by leading: the page would answer the prompt in its link.
 _ANSWERED = {"playground": ("prompt", "first")}
 MOST_PARAMETERS, MOST_LETTERS = 40, 2_000  # of the presenter's link; a prompt is the longest
 
@@ -48,7 +48,7 @@ def _told() -> Iterator[None]:
         pass
     except RoomsFull as error:
         managed = Limits.of().key not in ("", NOBODY)
-        hint = " With the instructor's key (on Train) one can be opened all the same." if managed else ""
+        hint = " With the instructor's key (on Train) you can still open one." if managed else ""
         st.toast(f"{error}{hint}", icon=":material/error:", duration="long")
     except DatabaseUnusable as error:
         st.toast(

@@ -21,5 +21,5 @@ def failure(error: Exception, what: str) -> str:
         return error_sentence(error)
     return (
         f"{what} stopped because of an unexpected error ({type(error).__name__}). "
-        "Try again; if it happens again, tell the person who runs this server."
+        "Try again; if it happens again, tell the server's administrator."
     )

@@ -97,8 +97,8 @@ def _refusal() -> str:
     key = Limits.of().key
     if key != NOBODY and len(key) < SHORTEST_KEY:
         return (
-            f"This server's key has fewer than {SHORTEST_KEY} characters, so it could be guessed, and it is not "
-            "accepted. Choose a longer PHILAB_INSTRUCTOR_KEY and start the server again."
+            f"This server's key has fewer than {SHORTEST_KEY} characters, so it could be guessed and is not accepted. "
+            "Choose a longer PHILAB_INSTRUCTOR_KEY and restart the server."
         )
     return "Wrong key. The key is shown in the terminal that runs `make class`."
 

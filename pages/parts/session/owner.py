@@ -36,7 +36,7 @@ def owner() -> str:
     now = viewer.standing()
     if not now.admitted:
         st.rerun()  # does nothing in a button's callback
-        raise viewer.Refused("You are not signed in any more.")
+        raise viewer.Refused("You are no longer signed in.")
     if now.required:
         return now.owner
     if _SESSION not in st.session_state:

@@ -16,16 +16,16 @@ from pages.parts.session import gone, owner, resources
 
 DELETED = "The notes and all runs made from them were deleted."
 STILL_IN_USE = (
-    "These notes are not shown any more. A job on them is still running and was asked to stop; what it uses is "
-    "deleted when it has stopped, usually within a minute. This message then says so."
+    "These notes are no longer shown. A job on them is still running and was asked to stop; what it uses is deleted "
+    "when it has stopped, usually within a minute. This message then says so."
 )
 SESSION_ENDED = (
     "The uploaded notes that this page showed belong to another browser session, which may have ended: the server was "
     "restarted, the connection was lost or the page was reloaded. They cannot be opened here. You can delete them and "
-    "their models by their deletion code below. Otherwise they are deleted {alone} after that session has ended, and "
+    "their models with their deletion code below. Otherwise they are deleted {alone} after that session has ended, and "
     "at the latest {hours:g} hours after the upload."
 )
-NOT_HERE = "The uploaded notes that this page showed are not here any more: they were deleted, or their time was over."
+NOT_HERE = "The uploaded notes that this page showed are no longer here: they were deleted or had expired."
 LOOK_SECONDS = 2.0  # between two looks at whether a deletion is complete
 _DELETED = "own_deleted"
 

@@ -85,7 +85,7 @@ def _too_many(names: list[str]) -> str:
     kept = f"The box has {len(names)} files ({listed(names)}), since an earlier file stays in it until you remove it "
     if any(name.upper().split(".")[0] in TABLES for name in names):
         return f"{kept}with ×. The tables of MIMIC-III are {listed(list(TABLES))}; NOTEEVENTS is missing."
-    return f"{kept}with ×. Notes come in one file: remove all but that one."
+    return f"{kept}with ×. Upload notes as one file: remove the others."
 
 
 def _written(files: Sequence[UploadedFile]) -> Scratch:

@@ -28,14 +28,14 @@ from pages.parts.uploads import files as own_files
 
 MOST_BYTES = 2**30  # uncompressed; larger files are imported from the command line, in parts
 NOBODY_ELSE = (
-    "The notes stay on the computers that run this app and its trainings. On its pages, only {who} can see them and "
+    "The notes stay on the computers that run this app and train its models. On its pages, only {who} can see them and "
     "the models trained on them. All of it is deleted when you ask for it, {alone}and at the latest {hours:g} hours "
     "after the upload."
 )
 CODES = "own_codes"  # deletion codes of this session's uploads, by digest; only their hashes are stored
 WRITE_DOWN = (
     "Write this code down. With it you can delete these notes and their models from any browser, even after this "
-    "session has ended. Only its hash is stored, so nothing can show it again after that."
+    "session has ended. Only its hash is stored, so the code cannot be shown again."
 )
 _CLEAR = "own_code_used"  # the box for a deletion code is emptied when it is drawn next
 _NEW_CODE = "own_new_code"  # the upload whose code was not shown yet
@@ -282,14 +282,14 @@ def manage(upload: Upload) -> None:
             if code is not None:
                 st.code(code, language=None)
                 st.markdown(WRITE_DOWN)
-            _ask_for_code("Delete other notes by their code")
+            _ask_for_code("Delete other notes by code")
     if code is not None and st.session_state.pop(_NEW_CODE, None) == upload.digest:
         _show_code(code)
 
 
 def delete_by_code() -> None:
     """A form for the deletion code of an upload from another browser session; open if one of these is missed here."""
-    with st.expander("Delete notes by their deletion code", icon=":material/key:", expanded=after.session_ended()):
+    with st.expander("Delete notes by deletion code", icon=":material/key:", expanded=after.session_ended()):
         _ask_for_code("Deletion code")
 
 

@@ -87,7 +87,7 @@ def test_others_read_one_sentence_and_can_leave(opened, claims: dict, told: str)
 def test_a_configuration_that_is_not_whole_lets_nobody_in(opened, caplog, secrets: dict) -> None:
     app = opened("train", user=person("instructor"), secrets=secrets)
     (error,) = app.error
-    assert error.value.startswith("Nobody can come in:") and labels(app) == {"Sign out"} and not said(app)
+    assert error.value.startswith("Sign-in is not set up correctly") and labels(app) == {"Sign out"} and not said(app)
     assert "nobody is let in:" in caplog.text and "cookie_secret" not in error.value
 
 
@@ -198,7 +198,7 @@ def test_a_full_disk_does_not_keep_anybody_signed_in(monkeypatch) -> None:
 def test_the_lists_can_be_a_file_that_is_read_again(monkeypatch, tmp_path, opened) -> None:
     path = tmp_path / "access.toml"
     monkeypatch.setenv("PHILAB_ACCESS", str(path))
-    assert opened("train", user=person(), secrets={"auth": AUTH}).error[0].value.startswith("Nobody can come in:")
+    assert opened("train", user=person(), secrets={"auth": AUTH}).error[0].value.startswith("Sign-in is not set up")
     path.write_text('[access]\nviewers = ["viewer@example.org"]\n', encoding="utf-8")
     app = opened("train", user=person(), secrets={"auth": AUTH})
     assert "Sign out" in labels(app) and "Your role is **viewer**" in said(app)

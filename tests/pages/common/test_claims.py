@@ -32,6 +32,6 @@ def test_no_bound_on_right_guesses_is_told_as_a_count_of_one_crowd(name):
 def test_the_glossary_says_on_average_at_even_odds_and_what_one_hundred_per_cent_is():
     meanings = {term.name: term.meaning for term in glossary.terms()}
     assert "on average" in meanings["Odds"] and "equally likely beforehand" in meanings["Odds"]
-    assert "pseudo-perplexity" in meanings["Perplexity"] and "does not compare" in meanings["Perplexity"]
+    assert "pseudo-perplexity" in meanings["Perplexity"] and "not comparable" in meanings["Perplexity"]
     assert "overfitted" in meanings["Gain kept"] and "not a goal" in meanings["Gain kept"]
     assert "relatives" in meanings["Unit"]

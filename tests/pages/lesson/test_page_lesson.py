@@ -228,7 +228,7 @@ def test_a_presenter_who_loads_the_page_anew_is_still_the_presenter(served):
     again = visit("lesson", step="1", screen="page", room=code, host=key)
     assert "class-reset" in {button.key for button in again.button}
     (rehearsal,) = [link.proto for link in again.get("link_button")]
-    assert rehearsal.label == "See it as a student" and rehearsal.url.startswith("lesson?room=")
+    assert rehearsal.label == "View as a student" and rehearsal.url.startswith("lesson?room=")
     assert "0 browsers joined" in said(again)
     impostor = visit("lesson", step="1", screen="page", room=code, host="A" * 12)
     assert "class-reset" not in {button.key for button in impostor.button}

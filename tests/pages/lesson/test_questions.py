@@ -75,7 +75,7 @@ def test_alone_back_takes_back_the_last_answer_and_in_a_class_the_first_answer_c
 def test_who_has_seen_an_answer_is_not_asked_before_the_lesson_any_more(served):
     app = visit("lesson", step="0", guesses="a----", shown="1")
     assert not [button for button in app.button if button.key.startswith("quiz-")]
-    assert "which you have seen already" in app.caption[0].value
+    assert "You have already seen an answer" in app.caption[0].value
 
 
 def test_a_class_sees_what_it_learned_when_the_presenter_shows_it(served):
@@ -106,8 +106,8 @@ def test_only_pairs_count_and_every_verdict_says_how_many_there_are():
     found = learned.tables([(before, after), ((RIGHT), (RIGHT))])
     assert found == [Pairs(1, 0, 1, 0), Pairs(1, 0, 0, 0), Pairs(1, 0, 0, 0)]
     assert "of 2" in learned.sentence(found[0])
-    assert learned.sentence(found[1]).endswith("Nobody’s answer changed between right and wrong.")
-    assert learned.sentence(Pairs()) == "Nobody has answered this question both times."
+    assert learned.sentence(found[1]).endswith("No answer changed between right and wrong.")
+    assert learned.sentence(Pairs()) == "No one has answered this question both times."
 
 
 @pytest.mark.parametrize(("gained", "claims"), [(6, False), (7, True)])
