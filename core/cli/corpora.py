@@ -143,7 +143,7 @@ def account(
     attacker_catches: Catches = None,
     falsely_accused: Accused = None,
     right_guesses: RightGuesses = None,
-    accountant: Annotated[str, typer.Option(help="prv, rdp or gdp.")] = "prv",
+    accountant: Annotated[str, typer.Option(help="prv, rdp or gdp (an approximation, often too small).")] = "prv",
     best_of: Annotated[
         float | None, typer.Option(help="Also ε of the best of a random number of runs: their expected number.")
     ] = None,
@@ -182,6 +182,10 @@ def account(
         if by != accountant:
             text += f"\n{accountant} has no finite answer here, so {by} was used."
         data = {"epsilon": value, "noise_multiplier": sigma, **given, "accountant_used": by}
+        if by == "gdp":
+            bound, sound = gaussian.epsilon_with_method(noise_multiplier=sigma, **given | {"accountant": "prv"})
+            data |= {"approximation": True, "epsilon_bound": bound}
+            text += f"\ngdp approximates, and can be too small. By {sound}, ε is at most {accounted_text(bound)}."
         if best_of is not None:
             from core.training.accounting.choosing import chosen_epsilon
             from core.training.accounting.mechanism import Mechanism
@@ -274,7 +278,8 @@ def bench(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="With `all`: write the table to this file. With `kills`: keep the counts here, and go on from them.",
+            help="With `all`, `recipes`, `forgetting`, `table-text` and `detector`: write the results here. With "
+            "`kills`: keep the counts here, and go on from them.",
         ),
     ] = None,
     labelled: Annotated[
@@ -289,7 +294,9 @@ def bench(
     minutes: Annotated[
         float | None, typer.Option(min=0, help="With `kills`, except of forks: stop after this many minutes.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="With `kills`: seed of the moments.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="With `kills`, `sessions`, `capacity` and `soak`: seed of the moments.")
+    ] = None,
     epsilon: Annotated[str | None, typer.Option(help="With `scale-out`: comma-separated values of ε.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="With `scale-out`: number of workers.")] = None,
     as_json: AsJson = False,

@@ -92,7 +92,7 @@ def _text(table: pd.DataFrame, missing: dict[str, str]) -> str:
     columns = ["name", "metric", "value", "low", "high", "control", "base", "perplexity", "known_words", "seeds"]
     shown = table.loc[table["seeds"] > 0, columns]
     lines = [
-        shown.to_string(index=False, float_format=lambda value: f"{value:.4g}")
+        shown.to_string(index=False, float_format=lambda value: f"{value:.4g}", na_rep="–")
         if len(shown)
         else "Nothing is trained yet."
     ]

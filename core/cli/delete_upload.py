@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -50,13 +51,22 @@ def _overdue(workspace: Workspace) -> list[str]:
 def _with_code(workspace: Workspace, code: str | None) -> list[str]:
     from core.runs.uploads.records import with_code
 
-    found = with_code(workspace.root, typer.prompt("Deletion code", err=True) if code is None else code)
+    found = with_code(workspace.root, _asked() if code is None else code)
     if not found:
         raise BadInput(
             f"No upload in {workspace.root} has this deletion code. It may be deleted already: uploads are deleted "
             "an hour after their browser session ends. Otherwise check the code, and the folder (--data)."
         )
     return [one.digest for one in found]
+
+
+def _asked() -> str:
+    try:
+        return str(typer.prompt("Deletion code", err=True))
+    except typer.Abort:
+        if sys.stdin.isatty():
+            raise  # Ctrl-C
+        raise BadInput("Give the deletion code as an argument: standard input has none.") from None
 
 
 def _delete(workspace: Workspace, digests: list[str], *, as_json: bool) -> None:

@@ -81,7 +81,7 @@ def ledger(
         if (release or vocabulary) and not (reason or "").strip():
             raise BadInput("--reason: a release needs a reason. Who gets it, and what for?")
         if budget is not None and not 0 < budget < float("inf"):
-            raise BadInput(f"--budget: ε must be a number above 0, not {budget}.")
+            raise BadInput(f"--budget: ε must be a finite number above 0, not {budget}.")
         terms = Terms(
             delta=delta,
             budget=budget,

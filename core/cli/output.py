@@ -66,7 +66,7 @@ def errors_as_sentences() -> Iterator[None]:
         from core.runs.integrity.disk import error_sentence
         from core.runs.store import DataFolderUnusable
 
-        bad = isinstance(error, (FileNotFoundError, DataFolderUnusable))
+        bad = isinstance(error, (FileNotFoundError, NotADirectoryError, IsADirectoryError, DataFolderUnusable))
         _leave(BAD_INPUT if bad else FAILURE, error_sentence(error))
     except KeyboardInterrupt:
         _leave(INTERRUPTED, "Interrupted. Finished work is kept: run the same command again to resume.")

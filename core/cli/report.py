@@ -106,7 +106,7 @@ def teaching(
 
         folder = out or PROGRAM / "docs" / "teaching"
         if not folder.is_dir():
-            raise BadInput(f"--out: the folder {folder} does not exist.")
+            raise BadInput(f"--out: {folder} is a file." if folder.exists() else f"--out: {folder} does not exist.")
         files = write(of_shipped(Workspace(data)), folder)
         answer({"files": [str(file) for file in files]}, "\n".join(map(str, files)), as_json=as_json)
 

@@ -230,11 +230,12 @@ def step(
 
         if out.exists():
             raise BadInput(f"--out: {out} exists already. Choose another name, or delete it first.")
+        if not out.resolve().parent.is_dir():
+            raise BadInput(f"--out: the folder {out.resolve().parent} does not exist.")
         found, notes = as_trained(run, data)
         spec = found.spec
         say(f"{found.id}: reading the gradients of up to {most} {spec.privacy.unit}s")
         gradients = first_step(load(spec.model), notes, spec.training, spec.privacy, most=most)
-        out.parent.mkdir(parents=True, exist_ok=True)
         gradients.save(out, private=spec.corpus.imported is not None)
         norm = spec.training.clip_norm or spec.privacy.max_grad_norm
         cut = int((gradients.norms > norm).sum())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -385,5 +386,6 @@ def _summary_text(run: Run) -> str:
     public = run.noise_source == "public seed"
     lines = [f"{run.id}  {run.folder}{f'  ({REPRODUCIBLE})' if public else ''}"]
     for row in run.metrics.itertuples():
-        lines.append(f"  {row.metric:<34} {row.arm:<8} {row.value:10.4g}   [{row.low:.4g}, {row.high:.4g}]  n={row.n}")
+        between = "no interval" if math.isnan(row.low) else f"[{row.low:.4g}, {row.high:.4g}]"
+        lines.append(f"  {row.metric:<34} {row.arm:<8} {row.value:10.4g}   {between}  n={row.n}")
     return "\n".join(lines)

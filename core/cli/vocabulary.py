@@ -71,7 +71,7 @@ def _runs(workspace: Workspace, runs: list[Run]) -> pd.DataFrame:
 
     if len({run.spec.corpus for run in runs}) > 1:
         raise BadInput(
-            "These runs were trained on different cohorts. Give runs of one cohort, so that figures compare."
+            "These runs were trained on different cohorts. Give runs of one cohort, so that figures are comparable."
         )
     if causal := [run.id for run in runs if run.spec.model.kind == "gpt2"]:
         raise BadInput(

@@ -214,6 +214,8 @@ def load_folder(path: Path | str) -> LanguageModel:
 
 
 def _load_hub(name: str) -> LanguageModel:
+    if name.startswith(("/", "./", "../", "~")):  # of no shipped base, and of nothing on the hub
+        raise ModelNotFound(f"There is no folder {name} with a model.")
     try:
         return _load(name)
     except UnknownModelKind:

@@ -26,7 +26,8 @@ Every command of `python -m core` with its options, as `--help` gives them. The 
 Every command takes `--json`, which prints one JSON document to standard output. Those that use the
 data folder take `--data DIR`. Without it, the folder is `$PHILAB_DATA`. Without that, too, it is
 `data/` in the checkout, or for an installed wheel `data/` in the current folder. N is a whole
-number, X any number.
+number, X any number. Exit codes: 0 done, 2 wrong input, 1 failure, 130 interrupted, 141 the reader
+of the output is gone.
 """
 SAID_ONCE = ("--help", "--json", "--data")
 KINDS = {int: "N", float: "X", str: "TEXT"}

@@ -119,6 +119,15 @@ def test_account_both_ways(capsys: pytest.CaptureFixture[str]) -> None:
     assert back["noise_multiplier"] == pytest.approx(1.1, rel=0.01) and back["epsilon"] <= expected
 
 
+def test_gdp_is_called_an_approximation_beside_what_prv_proves(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["account", "--noise-multiplier", "1.1", "--sample-rate", "0.01", "--steps", "1000"]
+    found, proved = asked(capsys, *given, "--accountant", "gdp"), asked(capsys, *given)
+    assert found["approximation"] and found["epsilon_bound"] == proved["epsilon"] > found["epsilon"]
+    assert "approximation" not in proved
+    assert main([*given, "--accountant", "gdp"]) == 0
+    assert "gdp approximates, and can be too small. By prv, ε is at most 1.52547." in capsys.readouterr().out
+
+
 def test_account_by_what_an_attacker_may_achieve(capsys: pytest.CaptureFixture[str]) -> None:
     given = ["--sample-rate", "0.05", "--steps", "200"]
     found = asked(capsys, "account", "--attacker-catches", "5", *given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from dataclasses import replace
@@ -88,6 +89,13 @@ def test_it_is_asked_for_when_it_is_left_out(stored, monkeypatch, capsys):
     monkeypatch.setattr("typer.prompt", lambda text, err: code)
     assert main(["delete-upload", "--data", str(workspace.root)]) == 0
     assert capsys.readouterr().out.startswith("Deleted: the notes, and 0 runs") and not left(workspace)
+
+
+def test_it_cannot_be_asked_for_without_standard_input(stored, monkeypatch, capsys):
+    workspace, _ = stored
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert main(["delete-upload", "--data", str(workspace.root)]) == 2
+    assert "Give the deletion code as an argument" in capsys.readouterr().err and left(workspace)
 
 
 def test_a_job_that_is_at_work_is_said_to_be_stopping(stored, capsys):

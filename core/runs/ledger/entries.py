@@ -29,7 +29,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from core.common.files import create, make_folder, sync
 from core.common.folders import locked
-from core.common.formatting import REPRODUCIBLE
 from core.runs.integrity.disk import full_disk_as_sentence
 from core.runs.ledger.choice import MOST_LETTERS, Choice, in_one_line, refuse_choice, why_not_chosen
 from core.runs.ledger.head import Head
@@ -388,10 +387,10 @@ def refuse_public_seed(run_id: str, mechanism: Mechanism) -> None:
     """Raise ValueError, with a sentence, for a private run whose noise came from a public seed."""
     if mechanism.noise_source != "secret":
         raise ValueError(
-            f"Run {run_id} took its noise from a public seed, so anyone can generate it again: it is {REPRODUCIBLE}. "
-            "To release a private model, train it with secret noise (`python -m core train --secret-noise`, or the "
-            "switch on the Train page). On imported notes every new run has secret noise: delete this run and train "
-            "it again."
+            f"Run {run_id} took its noise from a public seed, so anyone can generate it again. Its ε is shown, not "
+            "promised. To release a private model, train it with secret noise (`python -m core train --secret-noise`, "
+            "or the switch on the Train page). On imported notes every new run has secret noise: delete an older one "
+            "and train it again."
         )
 
 

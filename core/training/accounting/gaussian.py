@@ -27,6 +27,7 @@ from core.spec import Accountant
 from core.training.accounting.noise_search import LEAST_NOISE, Tolerance, least_log_noise
 from core.training.accounting.privacy_loss import (
     COARSE_ORDERS,
+    MOST_STEPS,
     numerical_curve,
     numerical_epsilon,
     quiet,
@@ -110,7 +111,7 @@ def noise_multiplier(
         ValueError: when the target is not a positive number or cannot be met with any σ up to 10⁷.
     """
     if not (math.isfinite(target_epsilon) and target_epsilon > 0):
-        raise ValueError(f"the target ε must be a number above 0, not {target_epsilon}")
+        raise ValueError(f"the target ε must be a finite number above 0, not {target_epsilon}")
     _check_arguments(1.0, sample_rate, steps, delta, accountant)
     if steps == 0:
         raise ValueError("a run of no steps spends no privacy, so there is no σ to search for")
@@ -148,15 +149,22 @@ def _rdp_guess(target: float, rate: float, steps: int, delta: float) -> float:
 
 def _check_arguments(sigma: float, rate: float, steps: int, delta: float, accountant: str) -> None:
     if not (math.isfinite(sigma) and sigma > 0):
-        raise ValueError(f"the noise multiplier σ must be a number above 0, not {sigma}")
+        raise ValueError(f"the noise multiplier σ must be a finite number above 0, not {sigma}")
     if not 0 < rate <= 1:
         raise ValueError(f"the sample rate q must be above 0 and at most 1, not {rate}")
     if steps < 0:
         raise ValueError(f"the number of steps must not be negative, and is {steps}")
+    check_countable(steps)
     if not 0 < delta < 1:
         raise ValueError(f"δ must lie between 0 and 1, not {delta}")
     if accountant not in ("prv", "rdp", "gdp"):
         raise ValueError(f"unknown accountant {accountant!r}: choose prv, rdp or gdp")
+
+
+def check_countable(steps: int) -> None:
+    """Raise ValueError for more steps than can be counted: the loss of a single one would be lost in rounding."""
+    if steps > MOST_STEPS:
+        raise ValueError(f"ε is computed for at most {MOST_STEPS:,} steps, not {steps:,}")
 
 
 def _gdp(sigma: float, rate: float, steps: int, delta: float) -> float:

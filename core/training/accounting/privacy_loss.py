@@ -32,6 +32,7 @@ COARSE_ORDERS: Orders = (2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 1024)  # l
 MOST_UNITS = 1_000  # of one person; above this there is no numerical answer
 SEVERAL_UNITS = 64  # above this a coarser grid is used, which takes no longer
 COARSE_ACCURACY = 2e-3  # relative to ε
+MOST_STEPS = 1_000_000_000  # of one mechanism: rounding then adds at most about 10⁻⁶ to a Rényi divergence
 LEAST_NOISE = 1e-5  # σ below which ε has no numerical answer
 MOST_NOISE = 1e8  # larger σ are treated as this: they cost no more ε, and their tiny losses do not fit a grid
 CLOSED_FORM_ROUNDING = 1e-9  # relative to ε, absolute in δ

@@ -19,6 +19,7 @@ from scipy.special import ndtri
 
 from core.spec import PrivacySpec, RiskLimit, TrainingSpec
 from core.training.accounting.composition import NoisyMechanism, advantage
+from core.training.accounting.gaussian import check_countable
 from core.training.accounting.noise_search import LEAST_NOISE, Tolerance, least_log_noise
 from core.training.accounting.privacy_loss import numerical_deltas
 from core.training.accounting.tradeoff import of_history, tradeoff
@@ -83,6 +84,7 @@ def noise_for_risk(limit: RiskLimit, *, sample_rate: float, steps: int) -> float
         raise ValueError(f"the sample rate q must be above 0 and at most 1, not {sample_rate}")
     if steps < 1:
         raise ValueError(f"a run has at least one step, not {steps}")
+    check_countable(steps)
     goal = limit_mu(limit)
 
     def excess(log_sigma: float) -> float:

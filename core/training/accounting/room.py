@@ -28,7 +28,7 @@ def room(
         ValueError: for a budget that is not above 0.
     """
     if not (math.isfinite(budget) and budget > 0):
-        raise ValueError(f"a budget must be a number above 0, not {budget}")
+        raise ValueError(f"a budget must be a finite number above 0, not {budget}")
     if total_epsilon(mechanisms, chosen, delta)[0] >= budget:
         return None
 

@@ -21,6 +21,7 @@ from core.training.accounting.gaussian import (
     with_margin,
 )
 from core.training.accounting.mechanism import Mechanism
+from core.training.accounting.privacy_loss import MOST_STEPS
 
 ACCOUNTANTS = ("prv", "rdp", "gdp")
 
@@ -148,6 +149,7 @@ def test_the_curve_rises_to_the_end_and_never_under_reports() -> None:
         ({"noise_multiplier": math.nan}, "noise multiplier"),
         ({"sample_rate": 1.2}, "sample rate"),
         ({"steps": -1}, "steps"),
+        ({"steps": MOST_STEPS + 1}, "at most 1,000,000,000 steps"),
         ({"delta": 1.0}, "δ"),
         ({"accountant": "moments"}, "choose prv, rdp or gdp"),
     ],
@@ -160,7 +162,7 @@ def test_bad_arguments_get_a_sentence(change: dict, words: str) -> None:
 
 @pytest.mark.parametrize("target", [0.0, -1.0, math.inf, math.nan])
 def test_a_target_that_is_no_positive_number_is_refused(target: float) -> None:
-    with pytest.raises(ValueError, match="target ε must be a number above 0"):
+    with pytest.raises(ValueError, match="target ε must be a finite number above 0"):
         noise_multiplier(target_epsilon=target, sample_rate=0.1, steps=10, delta=1e-5)
 
 
