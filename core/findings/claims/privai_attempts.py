@@ -253,7 +253,7 @@ CLAIMS = (
         id="P-c19",
         title="Prompts that open a note leak more than others",
         says="Our experiment to explain P-c16: among prompts that ask for a name, those with which notes "
-        "begin make the model write more identifiers than the others do.",
+        "begin lead the model to more identifiers than the others do.",
         figure="none by place",
         place="§4.2.4, the attack prompts",
         quantity="texts with a member's identifier − the held-out control: prompts with which a member's note begins − "
