@@ -38,10 +38,11 @@ def box(run: Run) -> None:
         disease = _known(example["diagnosis"], "")
         condition = st.text_input("Disease", disease, max_chars=120, key=f"try-condition-{cohort}")
         asked = st.form_submit_button("Ask the model", icon=":material/quiz:")
-    if asked and (title is None or age is None):
-        st.error("Choose a title and type an age: the probe's sentence has both.", icon=":material/error:")
-    elif asked:
-        _reply(run, name, condition, title, int(age))
+    if asked:
+        if title is None or age is None:
+            st.error("Choose a title and type an age: the probe's sentence has both.", icon=":material/error:")
+        else:
+            _reply(run, name, condition, title, int(age))
     elif len(whole):
         st.caption("The form starts with a member's data. Change the name or the disease to see the effect.")
     else:
