@@ -30,11 +30,11 @@ def differences(runs: Sequence[Run], *, with_epsilon: bool = False) -> str:
     epsilon = private.spec.privacy.target_epsilon
     if with_epsilon and epsilon is not None:
         return (
-            f"The two trainings differ in more than noise. With ε = {setting_text(epsilon)}: {trained(private)}, every "
+            f"The two runs differ in more than noise. With ε = {setting_text(epsilon)}: {trained(private)}, every "
             f"gradient clipped. Without privacy: {trained(plain)}, nothing clipped."
         )
     return (
-        f"The two trainings differ in more than noise: with privacy {trained(private)}, every gradient clipped; "
+        f"The two runs differ in more than noise: with privacy {trained(private)}, every gradient clipped; "
         f"without privacy {trained(plain)}, nothing clipped."
     )
 

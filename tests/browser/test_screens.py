@@ -69,7 +69,7 @@ def test_every_view_of_a_cohort(tab, server, shot):
 def test_on_a_phone_the_knobs_are_in_a_fold_above_the_answer(tab, server):
     tab.set_viewport_size(NARROW)
     with_charts(tab, f"{server}/report")
-    fold, knob = tab.locator(".knobs-fold > summary"), tab.get_by_text("Decide about", exact=True)
+    fold, knob = tab.locator(".knobs-fold > summary"), tab.get_by_text("Main model", exact=True)
     expect(knob).to_be_hidden()
     boxes = [one.bounding_box() for one in (fold, tab.locator(".main-svg").first)]
     assert boxes[0] and boxes[1] and boxes[0]["y"] + boxes[0]["height"] < boxes[1]["y"]

@@ -93,8 +93,8 @@ AUDIT_FIGURES: tuple[Figure, ...] = (
         "perplexity",
         "How uncertain the model is about a token in notes of patients it never saw, as the number of equally likely "
         "tokens that would leave it as uncertain; lower is more useful. GPT-2 predicts the next token. BERT and "
-        "DistilBERT predict hidden tokens between the others (pseudo-perplexity), which is easier, so the two do not "
-        "compare.",
+        "DistilBERT predict hidden tokens between the others (pseudo-perplexity), which is easier, so do not compare "
+        "the two.",
         "exp(Σ nats / Σ tokens) over the notes of held-out patients",
         title="perplexity on held-out patients",
         card=True,

@@ -230,7 +230,7 @@ def _nothing_written(named: Found) -> Card:
         answer=f"None of its {named.n:,} texts contains a full name, so there is nothing to rank (A@100: 0 of 0).",
         controls=f"Texts with a full name: {share(named)}.",
         verdict="no sign",
-        conclusion="It wrote nobody's full name.",
+        conclusion="It wrote no full name.",
     )
 
 

@@ -17,7 +17,7 @@ from core.runs.facts import FLOATING_POINT
 
 FILL_IN = "to be filled in"
 ACTORS = (
-    "Those who train see the notes, the losses and the noise, and are trusted. Recipients and everybody else are not: "
+    "Those who train see the notes, the losses and the noise, and are trusted. Recipients and everyone else are not: "
     "they may see the whole model, know all other notes, and have any computing power."
 )
 

@@ -166,7 +166,7 @@ def _conditions(subject: Subject, decision: Decision) -> list[str]:
         _of_access(decision),
     ]
     if subject.model["unit"] == "note" and subject.most_notes > 1:
-        found.insert(1, "Accept what the patient with the most notes gets, or train with a guarantee per patient.")
+        found.insert(1, "Accept the guarantee for the patient with the most notes, or train with one per patient.")
     warning = _WARNINGS.get(verdict(subject)[0])
     return found if warning is None else [warning, *found]
 
@@ -186,7 +186,7 @@ def still_open(subject: Subject, decision: Decision, *, audited: bool, recommend
     """What this report cannot answer, and how to answer it."""
     found = []
     if not audited and not subject.run.spec.is_base:
-        found.append(f"Other attacks than those of the quick audit: {audit_command(subject.run.id)}")
+        found.append(f"Attacks beyond the quick audit: {audit_command(subject.run.id)}")
     elif not subject.run.spec.is_base and not subject.rows("attacks", attack=LIRA):
         found.append(f"Whether LiRA, the attack with shadow models, finds more: {shadows_command(subject.run.id)}")
     bounds = [bound for bound in (subject.bound(), subject.curve()) if bound is not None]

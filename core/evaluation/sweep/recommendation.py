@@ -248,8 +248,8 @@ def attack_sentences(rows: pd.DataFrame) -> list[str]:
         "so intervals are widened, and a limit holds for the highest upper end of all attacks.",
         *(
             [
-                f"Too few patients were judged by {few} to say how much these attacks reach at most: they break a "
-                "limit only where they certainly reach more."
+                f"Too few patients were scored by {few} to bound these attacks from above: they break a limit only "
+                "where they certainly exceed it."
             ]
             if few
             else []

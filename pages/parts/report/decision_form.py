@@ -120,7 +120,7 @@ def show() -> None:
                     for side, (part, title) in zip((left, right), PERSON.items(), strict=True)
                 }
             )
-        sent = st.form_submit_button("Keep for the report", icon=":material/edit_document:")
+        sent = st.form_submit_button("Add to the report", icon=":material/edit_document:")
     if not sent:
         return
     if wrong:

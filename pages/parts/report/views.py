@@ -185,7 +185,7 @@ def show(runs: Sequence[Run], knobs: DeltaGenerator) -> None:
     with knobs:
         _downloads(whole)
     if st.toggle("Show the annex: findings, attacks, every table", key="report_annex"):
-        with st.spinner("Computing what the annex needs …"):
+        with st.spinner("Computing the annex …"):
             made, _ = whole()
         annex.show(made)
 
@@ -203,7 +203,7 @@ def _about(runs: Sequence[Run], outline: Report) -> str | None:
     linked = st.query_params.get(ABOUT)
     adopted = linked_choice.adopt(ABOUT, key, ids)  # then the box may have no start value
     chosen = st.selectbox(
-        "Decide about",
+        "Main model",
         ids,
         0 if adopted else ids.index(subject_of(runs, linked if linked in ids else None).id),
         format_func=outline.facts["names"].__getitem__,

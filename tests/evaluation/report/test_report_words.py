@@ -162,7 +162,7 @@ def test_the_same_training_without_noise_is_told_with_its_leaks():
     plain = made(spec=RunSpec(training=TrainingSpec(batch_size=16)), name="plain")
     control = made(["auc_loss", "run", 0.6, 0.55, 0.65], *LEAKS, name="control")
     apart, without = noise_alone(private, [plain, private], control)
-    assert apart.startswith("The two trainings differ in more than noise") and "batch 64" in apart and "16" in apart
+    assert apart.startswith("The two runs differ in more than noise") and "batch 64" in apart and "16" in apart
     assert "with privacy" in apart
     assert "noise. With ε = 8: " in differences([plain, private], with_epsilon=True)
     assert without.replace("\u00a0", " ") == (

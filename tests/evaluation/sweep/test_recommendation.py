@@ -162,7 +162,7 @@ def test_attacks_on_too_few_patients_are_named():
     rows = [(8.0, 0, "auc_strongest", 0.55, 0.52, 0.58), (8.0, 0, UTILITY, 0.70, 0.65, 0.75)]
     table = found(*rows, attack="rmia", attacks=10, few="neighbourhood (33 patients)")
     chosen = recommend(table, Limits({"auc_strongest": 0.60}, 0.30))
-    assert "Too few patients were judged by neighbourhood (33 patients) to say" in chosen.sentences[2]
+    assert "Too few patients were scored by neighbourhood (33 patients) to bound" in chosen.sentences[2]
     row = chosen.table[chosen.table["measure"] == "auc_strongest"].iloc[0]
     assert attack_text(row).endswith("; not bounded: neighbourhood (33 patients)")
     assert len(recommend(table.assign(few=""), Limits({"auc_strongest": 0.60}, 0.30)).sentences) == 3

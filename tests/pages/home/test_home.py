@@ -50,7 +50,7 @@ def test_the_pictures_carry_the_audits_figures(home, leaky_workspace):
 
 def test_the_caption_that_speaks_of_two_trainings_comes_after_they_were_introduced(home):
     told = [str(getattr(element, "proto", "")) for element in home.main]
-    (differ,) = [place for place, one in enumerate(told) if "The two trainings differ" in one]
+    (differ,) = [place for place, one in enumerate(told) if "The two runs differ" in one]
     (introduced,) = [place for place, one in enumerate(told) if "3. Trained with differential privacy" in one]
     assert introduced < differ
 

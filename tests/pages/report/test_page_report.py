@@ -144,7 +144,7 @@ def test_the_link_and_the_class_get_the_model_that_is_decided_about(data, smoke_
     plain, dp = smoke_specs["plain"].run_id, smoke_specs["dp"].run_id
     app = opened(runs=f"{dp},{plain}", about=plain)
     assert app.selectbox(key="report_about").value == plain
-    assert app.session_state[classroom._ON_SCREEN]["about"] == plain, "“Show everybody” sends it"
+    assert app.session_state[classroom._ON_SCREEN]["about"] == plain, "“Show the class” sends it"
     app.selectbox(key="report_about").set_value(dp).run()
     assert app.query_params["about"] == dp and app.selectbox(key="report_about").value == dp
     app.query_params["about"] = plain
@@ -160,7 +160,7 @@ def test_what_a_board_fills_in_changes_conditions_and_files(data, smoke_specs):
     app.text_area(key="decision_owner").set_value("<b>CISO</b>")
     app.selectbox(key="decision_access").set_value("weights")
     app.text_input(key="decision_name_0").set_value("A. Example")
-    next(button for button in app.button if "Keep for the report" in button.label).click().run()
+    next(button for button in app.button if "Add to the report" in button.label).click().run()
     assert not app.exception
     text = said(app)
     assert "The recipient gets the weights" in text and "the risk owner" not in text and "who approves" not in text
@@ -177,7 +177,7 @@ def test_an_answer_that_is_too_long_is_refused_by_its_question(data, smoke_specs
     app = opened(runs=smoke_specs["dp"].run_id)
     field = app.text_area if box == "recipient" else app.text_input
     field(key=f"decision_{box}").set_value("x" * 1601)
-    next(button for button in app.button if "Keep for the report" in button.label).click().run()
+    next(button for button in app.button if "Add to the report" in button.label).click().run()
     said_so = f"“{question}” takes at most 600 characters, not 1,601."
     assert said_so in [error.value for error in app.error] and decision_form.KEPT not in app.session_state
 
@@ -186,7 +186,7 @@ def test_dates_in_the_wrong_order_are_refused_and_nothing_is_kept(data, smoke_sp
     app = opened(runs=smoke_specs["dp"].run_id)
     app.date_input(key="decision_review").set_value(date(2028, 1, 1))
     app.date_input(key="decision_expires").set_value(date(2027, 1, 1))
-    next(button for button in app.button if "Keep for the report" in button.label).click().run()
+    next(button for button in app.button if "Add to the report" in button.label).click().run()
     assert any("must not be after" in error.value for error in app.error)
     assert decision_form.KEPT not in app.session_state
 
@@ -262,7 +262,7 @@ def test_limits_of_the_form_are_compared_and_kept(data, smoke_specs):
     assert "none were given" in said(app)
     app.number_input(key="decision_limit_auc_strongest").set_value(0.05)
     app.number_input(key="decision_limit_full_name_patients_excess").set_value(7.1)
-    next(button for button in app.button if "Keep for the report" in button.label).click().run()
+    next(button for button in app.button if "Add to the report" in button.label).click().run()
     assert not app.exception
     text = said(app)
     assert "Accepted limit: membership AUC at most 0.05: not met" in text.replace("\\", "")
@@ -276,11 +276,11 @@ def test_a_limit_out_of_its_range_is_refused_by_its_box(data, smoke_specs):
     app = opened(runs=smoke_specs["dp"].run_id)
     app.text_area(key="decision_owner").set_value("CISO")
     app.number_input(key="decision_limit_full_name_patients_excess").set_value(150.0)
-    next(button for button in app.button if "Keep for the report" in button.label).click().run()
+    next(button for button in app.button if "Add to the report" in button.label).click().run()
     (error,) = [error.value for error in app.error if "takes a number" in error.value]
     assert error.endswith("at most (%)” takes a number from 0 to 100, not 150.")
     assert decision_form.KEPT not in app.session_state
     assert app.text_area(key="decision_owner").value == "CISO", "the other answers stay in the form"
     app.number_input(key="decision_limit_full_name_patients_excess").set_value(15.0)
-    next(button for button in app.button if "Keep for the report" in button.label).click().run()
+    next(button for button in app.button if "Add to the report" in button.label).click().run()
     assert Decision.model_validate_json(app.session_state[decision_form.KEPT]).owner == "CISO"

@@ -38,8 +38,8 @@ def edpb(evidence: Evidence) -> Framework:
         Cell(
             "Documentation",
             "argued",
-            "A part of it: settings, versions, checksums, commands, limits. Not in this report: an impact assessment, "
-            "the advice of the data protection officer, the size of the training data beside the model’s.",
+            "In part: settings, versions, checksums, commands, limits. Not in this report: an impact assessment, the "
+            "advice of the data protection officer, the size of the training data beside the model’s.",
             "reproduce",
         ),
     )
@@ -88,7 +88,8 @@ def _resistance(evidence: Evidence) -> Cell:
     made += [name for table, name in further.items() if e.subject.rows(table)]
     more = "" if e.subject.rows("attacks") else " The full audit has more."
     said = (
-        f"{strongest.text} Made: {', '.join(made)}. Not made: model inversion.{more} Of other attacks nothing is known."
+        f"{strongest.text} Run: {', '.join(made)}. Not run: model inversion.{more} Nothing is known about other "
+        "attacks."
     )
     return Cell(item, "measured", said, strongest.link)
 

@@ -60,7 +60,7 @@ def pyramid(evidence: Evidence) -> Framework:
             "open",
             "Those who train see all notes and are trusted. Nothing separates the notes from those who get the model.",
         ),
-        Cell("Side channels", "open", f"{FLOATING_POINT} The time of a training is not hidden."),
+        Cell("Side channels", "open", f"{FLOATING_POINT} Training time is not hidden."),
         _collection(evidence),
     )
     return Framework(
@@ -96,7 +96,7 @@ def hazards(evidence: Evidence) -> Framework:
         Cell(
             "Comparing an ε with another",
             "argued",
-            "An ε compares only with one at the same δ, for the same unit and the same neighbours.",
+            "Compare an ε only with one at the same δ, for the same unit and the same neighbours.",
             "label-unit",
         )
         if private
@@ -128,10 +128,10 @@ def hazards(evidence: Evidence) -> Framework:
             "An implementation of one’s own",
             "open",
             "Clipping, noise and accounting are this program’s own. They are compared with Opacus and dp-accounting in "
-            "tests; nobody outside has reviewed them.",
+            "tests; no one outside the project has reviewed them.",
         ),
         Cell("Floating-point arithmetic", "open", FLOATING_POINT),
-        Cell("Timing and error channels", "argued", "Recipients get a trained model; nobody queries the notes."),
+        Cell("Timing and error channels", "argued", "Recipients get a trained model; the notes cannot be queried."),
         Cell(
             "Free text names other people",
             "open",
