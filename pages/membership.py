@@ -39,7 +39,7 @@ def unit(chosen: dict[str, Run]) -> tuple[str, str]:
     levels = {name: words for name, (words, _) in WORDS.items() if several or name != "admission"}
     drop_unless_offered("level", levels, levels.__getitem__)
     level = st.segmented_control(
-        "Evaluate per",
+        "Evaluate by",
         list(levels),
         default="sample",
         required=True,

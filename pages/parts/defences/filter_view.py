@@ -23,10 +23,9 @@ HEADINGS = {
     "shapes": "PHI shapes only",
     "known values": "Known values only",
 }
-ONE_RUN = "This table is of one run. The chart above shows means over seeds, so its figures can differ a little."
+ONE_RUN = "This table is for one run. The chart above shows means over seeds, so its figures can differ a little."
 NOBODY = (
-    "Not measured: no direct identifier of the patients that this model was trained on is known, so none could be "
-    "searched for."
+    "Not measured: no direct identifier of the patients in the training notes is known, so none could be searched for."
 )
 
 

@@ -15,8 +15,8 @@ from pages.parts.tradeoff.drawn import Drawn
 NAMES, AUC = "full_name_patients", "auc_loss"
 BLIND = 0.5  # AUC of guessing
 SUBJECTS = {  # a risk of text → how its result begins, before the share
-    NAMES: "Its patients whose full name it wrote:",
-    "direct_patients": "Its patients with an identifier in its texts:",
+    NAMES: "Training patients whose full name the model wrote:",
+    "direct_patients": "Training patients with an identifier in the texts:",
     "attempts_with_leak": "Texts with a value of a patient:",
 }
 MISSING = "not trained yet"
@@ -32,7 +32,7 @@ the loss attack by note, also where DP is per patient. A filter is tried on the 
 fewer.
 
 **Deduplication** drops notes whose five-word shingles agree at 80 % or more with an earlier note's (Jaccard; Lee et al.
-2022), then lines of five words or more that an earlier note contains. A canary planted eight times is then read once.
+2022), then lines of five words or more that an earlier note contains. A canary planted eight times then occurs once.
 It is not combined with DP: whether a note is kept would depend on other people's notes, and ε would no longer hold.
 
 **Scrubbing** replaces direct identifiers by `[NAME]`, `[DATE]`, `[MRN]` … At a recall of 95 %, each *value* of a

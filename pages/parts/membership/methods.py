@@ -16,7 +16,7 @@ chosen again in each resample. On log axes, look at the left end: how many are c
 The green line is the most that (ε, δ)-differential privacy allows:
 TPR ≤ e^ε · FPR + δ, and its mirror 1 − FPR ≤ e^ε · (1 − TPR) + δ (Kairouz et al. 2015).
 A guarantee per note is weaker for a whole patient: ε for all k notes is computed exactly, often more than k·ε.
-The line bounds the average over trainings: in one run, a curve may lie above it by chance, within its band. For notes
+The line bounds the average over runs: in one run, a curve may lie above it by chance, within its band. For notes
 with a guarantee per note, the line does not bound the curve drawn here: the guarantee compares one note in with the
 same note out, all others unchanged, and here a patient's notes are in or out together. The audit of ε on the
 Canaries page uses the right unit.
@@ -32,15 +32,15 @@ Short notes are those with at most as many tokens as the median note.
 """,
     "overlap": """
 The score of a patient is the mean of their notes' scores. Each attack accuses the patients above its own threshold: the
-lowest one at which it accuses the chosen share of the held-out patients. So all attacks make equally many mistakes, and
-their catches are comparable. Intervals: 95 %, patients resampled, each group separately; the thresholds
+lowest one at which it accuses the chosen share of the held-out patients. So all attacks make the same number of
+mistakes, and their catches are comparable. Intervals: 95 %, patients resampled, each group separately; the thresholds
 are chosen again in each resample. One attack accuses the chosen share of the held-out patients by construction, so
 this share has no interval; that of several attacks together does. Patients that one of the attacks did not score are
 left out, and so are attacks that scored only some patients.
 
 **lira** (Carlini et al. 2022) trains shadow models, each without three tenths of the patients, and compares a note's
 loss with its losses under the models that read it and under those that did not. Attacking each shadow model by all the
-others says how often a patient is caught, not in one training but in many. With fewer of the shadow models, with two
+others says how often a patient is caught, not in one run but in many. With fewer of the shadow models, with two
 disjoint halves of them, and against runs of other seeds, the same attack shows how much depends on them.
 """,
     "attacks": """

@@ -121,9 +121,7 @@ def surest_sentence(found: pd.DataFrame) -> str:
     interval = f"({interval_text(chosen.low, chosen.high, lambda x: f'{x:.3f}')}{corrected})"
     if math.isnan(chosen.low):
         return f"Highest here: {top} {interval}."
-    start = (
-        f"Surest here, by the lower end of its interval: {top} {interval}" if len(found) > 1 else f"{top} {interval}"
-    )
+    start = f"Best here by the lower end of its interval: {top} {interval}" if len(found) > 1 else f"{top} {interval}"
     if f"{highest['value']:.3f}" == f"{best['value']:.3f}":
         return f"{start}."
     on = f" on “{highest['run']}”" if several else ""

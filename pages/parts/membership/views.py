@@ -200,7 +200,8 @@ def threshold_view(choice: Choice) -> None:
     judged = choice.units(choice.runs[name], attack)
     if judged is None:
         st.info(
-            f"The attack “{attack}” was not run on “{name}”, or there are no such notes.", icon=":material/group_off:"
+            f"“{name}” has no scores of “{attack}” for these notes. Choose another attack or other notes.",
+            icon=":material/group_off:",
         )
         return
     members, others = sides(choice.level)
@@ -301,7 +302,7 @@ def overlap_view(choice: Choice) -> None:
     alt = f"Patients that {len(order)} attacks accuse on “{name}”: {some}."
     chart_style.show(membership_charts.overlap(found, order), key="overlap-chart", alt=alt)
     st.caption(
-        "A column is a patient; full colour: this attack accuses them. The number behind an attack counts the members "
+        "A column is a patient; full colour: this attack accuses them. The number after an attack counts the members "
         "it catches. Patients that most attacks accuse come first. Held-out patients show how often attacks agree by "
         f"mistake.{partial_sentence(data.partial_attacks(run))}"
     )
@@ -318,7 +319,7 @@ def _stability(run: Run) -> None:
     """A fold: how much LiRA depends on the shadow models and on the training's seed, computed on request."""
     with st.expander("Would LiRA find the same with other shadow models, or another seed?"):
         asked = f"stability-{run.id}"
-        if st.button("Compute it from the stored shadow models", icon=":material/groups:", key="lira-stability"):
+        if st.button("Compute from the stored shadow models", icon=":material/groups:", key="lira-stability"):
             st.session_state[asked] = True
         found = data.stability_of(run) if st.session_state.get(asked) else None
         if found is None:
@@ -332,7 +333,7 @@ def _stability(run: Run) -> None:
         for frame, name, title in (
             (found.by_number, "number", "By number of shadow models"),
             (found.by_halves, "halves", "Rank correlation of patients’ scores by two disjoint halves of the models"),
-            (found.by_seed, "seed", "By seed of the training"),
+            (found.by_seed, "seed", "By training seed"),
         ):
             st.markdown(f"**{title}**")
             st.dataframe(frame, hide_index=True, alt=title)
@@ -361,7 +362,7 @@ def _with_shadows(table: pd.DataFrame, shadows: pd.DataFrame, name: str) -> pd.D
     share = by_patient["caught"] / by_patient["read"]
     most = share[share >= ALWAYS]
     st.markdown(
-        f"LiRA has {models} models like “{name}”, trained on other choices of these patients. If each may accuse "
+        f"LiRA has {models} models like “{name}”, trained on other subsets of these patients. If each may accuse "
         f"{percent(SHADOWS_ACCUSE)} of the patients that it did not read, {len(most):,} of {len(share):,} patients "
         f"are caught by at least {percent(ALWAYS)} of the models that read them, and {int((share == 0).sum()):,} by "
         "none."

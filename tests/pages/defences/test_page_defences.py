@@ -315,8 +315,8 @@ def test_the_answer_by_names_says_whether_the_loss_attack_beats_guessing():
 @pytest.mark.parametrize(
     ("metric", "begins"),
     [
-        ("full_name_patients", "Its patients whose full name it wrote: 29\u00a0%"),
-        ("direct_patients", "Its patients with an identifier in its texts: 29\u00a0%"),
+        ("full_name_patients", "Training patients whose full name the model wrote: 29\u00a0%"),
+        ("direct_patients", "Training patients with an identifier in the texts: 29\u00a0%"),
         ("attempts_with_leak", "Texts with a value of a patient: 29\u00a0%"),
     ],
 )

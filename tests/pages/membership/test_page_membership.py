@@ -209,9 +209,7 @@ def test_the_surest_attack_is_told_from_the_one_with_the_highest_value():
     rows = [("a", "lira", 1.0, 0.99, 1.0), ("a", "min-k++ 20 %", 0.999, 0.998, 1.0), ("a", "loss", 0.9, 0.8, 0.95)]
     found = pd.DataFrame(rows, columns=["run", "attack", "value", "low", "high"])
     told = sentences.surest_sentence(found).replace("\u00a0", " ")
-    assert told.startswith(
-        "Surest here, by the lower end of its interval: min-k++ 20 % on “a”, AUC 0.999 (95 % interval"
-    )
+    assert told.startswith("Best here by the lower end of its interval: min-k++ 20 % on “a”, AUC 0.999 (95 % interval")
     assert told.endswith("corrected for choosing among 3) (highest AUC: lira, 1.000).")
     two = pd.concat([found.tail(2), found.head(1).assign(run="b")], ignore_index=True)
     assert sentences.surest_sentence(two).endswith("(highest AUC: lira on “b”, 1.000).")
