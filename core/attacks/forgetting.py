@@ -99,10 +99,10 @@ def judged_notes(training: pd.DataFrame, heldout: pd.DataFrame, patient: str, se
     """
     own = training[training["patient_id"] == patient]
     if own.empty:
-        raise ValueError(f"the training read no note of patient {patient}, so there is nothing to forget")
+        raise ValueError(f"patient {patient} has no notes in the training data, so there is nothing to forget")
     ids = np.sort(heldout["patient_id"].unique().astype(object))
     if not len(ids):
-        raise ValueError("this cohort holds nobody out, so there are no unseen patients to compare with")
+        raise ValueError("this cohort has no held-out patients to compare with")
     chosen = set(np.random.default_rng([seed, _STREAM]).permutation(ids)[:NEVER_SEEN])
     heldout = heldout[heldout["patient_id"].isin(chosen)]
     columns = ["note_id", "patient_id", "text"]

@@ -65,7 +65,7 @@ def drawn_patients(target: Target, most: int = PATIENTS) -> list[str]:
     read = np.sort(target.trained_notes["patient_id"].unique().astype(object))
     read = np.array([one for one in read if one in members], dtype=object)
     if target.spec.is_base or not len(read):
-        raise NotPossible("this model was trained on no member's notes, so there is nobody to forget")
+        raise NotPossible("this model was trained on no member's notes, so there is no one to forget")
     return [str(one) for one in np.random.default_rng([target.spec.audit.seed, _STREAM]).permutation(read)[:most]]
 
 
@@ -103,7 +103,7 @@ def _judged(target: Target, notes_of: Sides, drawn: list[str], report: Report) -
     A patient none of whose notes can be scored (masked models) is left out.
     """
     if notes_of.heldout.empty:
-        raise NotPossible("this cohort holds nobody out, so there are no unseen patients to compare with")
+        raise NotPossible("this cohort has no held-out patients to compare with")
     audit = target.spec.audit
     each = [judged_notes(notes_of.training, notes_of.heldout, patient, audit.seed) for patient in drawn]
     own = [notes[notes["forgotten"]] for notes in each]

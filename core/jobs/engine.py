@@ -348,7 +348,7 @@ class Engine(QueueRights):
         """The job of that run, or of that run's audit (`Job.id`). Raises RunNotFound if nobody submitted it."""
         job = self._find(self._work(job_id))
         if job is None:
-            raise RunNotFound(f"Nobody has submitted {self._work(job_id).in_words}.")
+            raise RunNotFound(f"No one has submitted {self._work(job_id).in_words}.")
         return job
 
     def run(self, run_id: str) -> Run:

@@ -57,7 +57,9 @@ class Comparison:
 def comparison(run: Run, patient: str, workspace: Workspace) -> Comparison:
     """Which runs there are to compare with. Raises ValueError for a run from which nobody can be taken out."""
     if run.spec.is_base:
-        raise ValueError(f"Run {run.id} is the public model. It read no patient's notes, so it has nobody to forget.")
+        raise ValueError(
+            f"Run {run.id} is the public model. It was trained on no patient's notes, so there is no one to forget."
+        )
     if not run.has_model:
         raise ValueError(f"Run {run.id} has no weights, so nothing can be unlearned. Choose a run with weights.")
     retrained = workspace.find(run.spec.retrained_spec(patient))

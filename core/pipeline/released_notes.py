@@ -69,7 +69,7 @@ def released_notes(
     stop = should_stop or (lambda: False)
     corpus = run.as_read(workspace.corpus(run.spec.corpus, store=False))
     if corpus.notes_of("heldout").empty:
-        raise ValueError("This cohort holds nobody out, so there is no control to compare the notes with.")
+        raise ValueError("This cohort has no held-out patients, so there is no control to compare the notes with.")
     tell = on_progress or (lambda doing, done, total: None)
     lm = run.model()
     written = _write(lm, count, run.spec.training.max_tokens, seed, tell, stop)

@@ -84,9 +84,9 @@ def test_at_most_so_many_strangers_drawn_by_seed():
     found = [judged_notes(every, every.iloc[3:], "patient-0", seed) for seed in (0, 0, 1)]
     strangers = [set(one.loc[~one["forgotten"], "patient_id"]) for one in found]
     assert len(strangers[0]) == NEVER_SEEN and strangers[0] == strangers[1] != strangers[2]
-    with pytest.raises(ValueError, match="read no note of patient stranger"):
+    with pytest.raises(ValueError, match="patient stranger has no notes in the training data"):
         judged_notes(every, every, "stranger", 0)
-    with pytest.raises(ValueError, match="holds nobody out"):
+    with pytest.raises(ValueError, match="no held-out patients"):
         judged_notes(every, every.iloc[:0], "patient-0", 0)
 
 

@@ -136,9 +136,9 @@ def test_the_draw_is_seeded_and_of_members_alone():
 
 
 def test_without_anybody_to_forget_or_to_compare_with_it_is_not_possible():
-    with pytest.raises(NotPossible, match="nobody to forget"):
+    with pytest.raises(NotPossible, match="no one to forget"):
         run(target(training=TrainingSpec(epochs=0)))
-    with pytest.raises(NotPossible, match="holds nobody out"):
+    with pytest.raises(NotPossible, match="no held-out patients"):
         run(target(notes=every()[every()["split"] == "member"]))
 
 

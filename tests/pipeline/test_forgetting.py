@@ -240,9 +240,9 @@ def test_a_cancelled_comparison_keeps_what_ended_and_goes_on(workspace, plain, p
 
 
 def test_runs_that_cannot_forget_are_refused(workspace, plain, smoke_specs):
-    with pytest.raises(ValueError, match="nobody to forget"):
+    with pytest.raises(ValueError, match="no one to forget"):
         forget(workspace.run(smoke_specs["base"].run_id), "P0001", workspace)
-    with pytest.raises(ValueError, match="read no note of patient nobody"):
+    with pytest.raises(ValueError, match="patient nobody has no notes"):
         forget(plain, "nobody", workspace)
     with pytest.raises(ValueError, match="its ε does not cover that"):
         forget(workspace.run(smoke_specs["dp"].run_id), "P0001", workspace)
@@ -257,7 +257,7 @@ def test_the_command_prints_every_arm(workspace, plain, patient, forgotten, caps
     told = json.loads(capsys.readouterr().out)
     assert [one["arm"] for one in told["arms"]] == list(forgetting.ARMS)
     assert main(["forget", plain.id, "nobody", "--data", str(workspace.root)]) == 2
-    assert "read no note of patient nobody" in capsys.readouterr().err
+    assert "patient nobody has no notes" in capsys.readouterr().err
     assert main(["forget", plain.id, "nobody", "--method", "retrain", "--data", str(workspace.root)]) == 2
     assert "patient nobody is not a member" in capsys.readouterr().err
 

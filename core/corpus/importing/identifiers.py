@@ -133,7 +133,7 @@ class _People:
                 continue
             if record.setdefault(name, value) != value:
                 at = self._row[who, name]
-                raise self._wrong(row, name, f"row {at} has another value for patient {quoted(who)}. Which is right?")
+                raise self._wrong(row, name, f"row {at} has another value for patient {quoted(who)}. Keep one.")
             self._row.setdefault((who, name), row)
 
     def _drop_placeholders(self, row: int, given: dict[str, str | None]) -> None:

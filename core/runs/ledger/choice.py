@@ -34,8 +34,8 @@ class Choice(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    trainings: float = Field(ge=1, description="E[K]: expected number of trainings")
-    shape: float = Field(0.0, gt=-1, description="η of the number of trainings: 0 logarithmic, 1 geometric")
+    trainings: float = Field(ge=1, description="E[K]: expected number of runs")
+    shape: float = Field(0.0, gt=-1, description="η of the number of runs: 0 logarithmic, 1 geometric")
     score: str = Field(min_length=1, description="the score, and the data it was computed on")
 
     @model_validator(mode="after")
