@@ -66,7 +66,7 @@ So a high share of correct guesses proves a lower bound on ε.
 - **By the curve** (Mahloujifar et al. 2025): the same guesses, compared with the trade-off curve of Poisson-sampled
   Gaussian noise with the run's sample rate and steps. The bound is the ε of the smallest σ that they rule out. It
   proves more, because it does not allow for the worst mechanism with this (ε, δ). It is a second claim at 95 %.
-- **Planted gradients** (white-box; Steinke et al. 2023, §6): an attacker who sees every step of a second training with
+- **Planted gradients** (white-box; Steinke et al. 2023, §6): an attacker who sees every step of a second run with
   planted gradients, not only the finished model. `python -m core prove RUN --canaries 5000` measures it and keeps
   the result apart from the bounds in the chart. Each of its two bounds holds at 95 %.
 - **Counts** (Jagielski et al. 2020; Nasr et al. 2021): ε ≥ ln((TPR − δ)/FPR) and ε ≥ ln((1 − FPR − δ)/(1 − TPR)),
@@ -83,12 +83,13 @@ So a high share of correct guesses proves a lower bound on ε.
 """,
     "risk": """
 The score of the PrivAI-Leak report is .50 · prompt extraction + .20 · membership + .15 · canaries + .15 · word for
-word. (The scores that it prints follow from other weights: .40, .30 for canaries and .10 for word for word.) **As published** (“old” in the table) counts each part as that report does, without a control: any word of a name
-is a leak, but each text is compared with the record of only one of 50 patients, so most leaks are missed; a note is
-“found” if it is called a member; all canaries count as found, as in the report at every ε: its test matches single
-words, which any model writes. **Calibrated** compares each text with all patients, and subtracts from each part what
-the same attack finds where nothing can have been learned: generations with a held-out patient's identifier, held-out
-notes called members, left-out canaries that rank first, held-out notes repeated word for word. Whiskers: 95 %, by the
-method of variance estimates recovery (Zou & Donner 2008). A part that was not measured is left out of both sums.
+word. (The scores that it prints follow from other weights: .40, .30 for canaries and .10 for word for word.) **As
+published** (“old” in the table) counts each part as that report does, without a control: any word of a name is a leak,
+but each text is compared with the record of only one of 50 patients, so most leaks are missed; a note is “found” if it
+is called a member; all canaries count as found, as in the report at every ε: its test matches single words, which any
+model writes. **Calibrated** compares each text with all patients, and subtracts from each part what the same attack
+finds where nothing can have been learned: generations with a held-out patient's identifier, held-out notes called
+members, left-out canaries that rank first, held-out notes repeated word for word. Whiskers: 95 %, by the method of
+variance estimates recovery (Zou & Donner 2008). A part that was not measured is left out of both sums.
 """,
 }
