@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import duckdb
 
+STOPPED_BY_SIGNAL = "Query interrupted"  # DuckDB's whole message; a query stopped by `interrupt()` has another one
 MEMORY = "1GB"  # of all queries that run at the same time, beside the app; beyond it, they use temporary files
 
 
@@ -53,6 +54,16 @@ _shared = _Shared()
 
 @contextmanager
 def cursor() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A cursor for a few queries of one thread. It has no tables but those that are registered with it."""
+    """A cursor for a few queries of one thread. It has no tables but those that are registered with it.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C stopped a query. DuckDB takes the signal and raises a RuntimeError, which would count
+            as a failed attack, and the command would go on.
+    """
     with _shared.cursor() as opened:
-        yield opened
+        try:
+            yield opened
+        except RuntimeError as error:
+            if str(error) == STOPPED_BY_SIGNAL:
+                raise KeyboardInterrupt from None
+            raise

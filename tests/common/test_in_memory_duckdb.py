@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import stat
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -73,3 +75,25 @@ def test_it_is_closed_once_and_opened_again_on_request(opened: list[dict]) -> No
     with cursor() as again:
         assert again.execute("SELECT 1").fetchone() == (1,)
     assert len(opened) == 2
+
+
+LONG = "SELECT count(*) FROM range(10_000) a, range(10_000) b WHERE (a.range * b.range) % 7 = 3"
+
+
+def test_ctrl_c_during_a_query_stops_the_command_as_anywhere_else():
+    """DuckDB takes the signal while a query runs, and raises a RuntimeError instead of KeyboardInterrupt."""
+    threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
+    with pytest.raises(KeyboardInterrupt), cursor() as database:
+        database.execute(LONG).fetchall()
+
+
+def test_a_query_that_a_signal_stopped_is_no_failed_query():
+    with pytest.raises(KeyboardInterrupt), cursor():
+        raise RuntimeError(in_memory_duckdb.STOPPED_BY_SIGNAL)
+
+
+def test_other_errors_of_a_query_stay_what_they_are():
+    with pytest.raises(duckdb.CatalogException), cursor() as database:
+        database.execute("SELECT * FROM nowhere")
+    with pytest.raises(RuntimeError, match="of the caller"), cursor():
+        raise RuntimeError("of the caller")
