@@ -285,7 +285,7 @@ def planted_sentence(proof: Mapping[Any, Any]) -> str:
     proved = _at_least(float(proof["proved"]))
     by_curve = "" if math.isnan(own) else f", and by the run’s own trade-off curve {_at_least(own)}"
     told = (
-        f"An attacker who sees every step (white-box) of a second training with {int(proof['canaries']):,} planted "
+        f"An attacker who sees every step (white-box) of a second run with {int(proof['canaries']):,} planted "
         f"gradients guesses {int(proof['correct']):,} of {int(proof['guesses']):,} right. "
         f"This proves {proved}{by_curve}; the most it could have proved is ε = "
         f"{proved_text(float(proof['ceiling']))} (95{NBSP}% confidence each). By accounting, such a training has ε = "

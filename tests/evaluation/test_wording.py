@@ -132,7 +132,7 @@ def test_what_is_seen_from_inside_is_told_apart_with_its_ceiling():
         **{"ceiling": 10.17, "promised": 7.997, "can_alarm": True, "alarm": False},
     }
     told = planted_sentence(proof)
-    assert "sees every step (white-box) of a second training" in told and "5,000 planted gradients" in told
+    assert "sees every step (white-box) of a second run" in told and "5,000 planted gradients" in told
     assert "458 of 500 right" in told
     assert "proves ε ≥ 2.11, and by the run’s own trade-off curve ε ≥ 3.39; the most" in told, "rounded down"
     assert "the most it could have proved is ε = 10.1 (95" in told, "rounded down"
