@@ -1,7 +1,8 @@
 """ε and usefulness as functions of noise, epochs and batch size, each varied alone (after Hoory et al. 2021, figure 1).
 
 Around one training, its centre, four settings vary: σ; the epochs; the batch B with σ fixed; and B with σ in proportion
-to √B (§3.3; in figure 1 in proportion to B), by which a larger batch costs no more ε. ε follows from the settings; usefulness is measured by runs.
+to √B (§3.3; in figure 1 in proportion to B), by which a larger batch costs no more ε. ε follows from the settings;
+usefulness is measured by runs.
 """
 
 from __future__ import annotations
