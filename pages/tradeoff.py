@@ -149,12 +149,12 @@ if found:
     chosen_sweep, place = sweep_choice.choose(found)
     sweep_picker.say_unknown("family", found, chosen_sweep, sweep_picker.setting_name(chosen_sweep))
     drop_unless_offered("view", views)
-    view = place.segmented_control("Look at", list(views), default="Measured", required=True, key="view", **KEEP)
+    view = place.segmented_control("View", list(views), default="Measured", required=True, key="view", **KEEP)
     with layout.fresh("answer", (view, chosen_sweep)):
         views[view](chosen_sweep)
 else:
     st.info(
-        "There is no trained run to show yet. Train one without privacy and one at some ε; both appear here.",
+        "There is no run to show yet. Train one without privacy and one with it; both appear here.",
         icon=":material/balance:",
     )
     shell.link("train", "Train a model", icon=":material/model_training:")

@@ -173,7 +173,7 @@ def test_from_an_epsilon_to_a_report_that_can_be_signed(chromium, tab, released,
     expect(tab.get_by_role("heading", name=re.compile("^Recommended for Sepsis <b>"))).to_be_visible(timeout=WAIT)
     shot(tab, "stakeholder-which", full=True)
     no_traceback(tab)
-    tab.get_by_role("link", name="Add it to a report").click()
+    tab.get_by_role("link", name="Add to a report").click()
 
     expect(tab.get_by_role("heading", level=1, name="Report")).to_be_visible(timeout=WAIT)
     expect(tab.get_by_text("measured here, 8, meets your limits", exact=False)).to_be_visible(timeout=WAIT)

@@ -36,17 +36,17 @@ def show(sweep: Sweep, found: Sequence[Sweep], epsilon: float) -> None:
     root = str(owner.workspace().root)
     reached = _reached(root, runs)
     said = sentences(reached)
-    st.markdown(said.get(epsilon, f"ε = {setting_text(epsilon)} was measured on one of these sizes only."))
+    st.markdown(said.get(epsilon, f"ε = {setting_text(epsilon)} was measured for only one of these sizes."))
     figure = chart_style.kept("sizes", (root, runs), lambda: _chart(reached))
     chart_style.show(figure, key="sizes", alt=" ".join(said.values()))
     st.caption(
         "The gain is that of training without privacy on the same hospital, in bits per character over the public base "
         "model; that run is overfitted, so 100\u00a0% is a reference and not a goal. Intervals of bits are never "
-        "narrower than those of one training, which resample held-out patients. Intervals of the gain are over "
-        "training seeds alone: the same patients are held out in all. Recipes depend on ε and on the size."
+        "narrower than those of one run, which resample held-out patients. Intervals of the gain are over "
+        "training seeds alone: the same patients are held out in all. Settings vary with ε and with the size."
     )
     if said:
-        with st.expander("What more patients buy at every ε"):
+        with st.expander("Effect of hospital size at every ε"):
             st.markdown("\n".join(f"- {one}" for one in said.values()))
     data_table(_table(reached), name="sizes")
 

@@ -19,7 +19,7 @@ from pages.parts.session import owner, resources
 from pages.parts.tradeoff.models import trained_at
 
 WORST = " That is the worst case of any training with this ε."
-UNTRAINED = "no model was trained at this ε: move the slider to a marker"
+UNTRAINED = "no model was trained at this ε; move the slider to a marker"
 COUNTING = "core.training.accounting.mechanism"  # takes seconds to load
 
 
@@ -93,7 +93,7 @@ def _best(root: str, run_ids: tuple[str, ...], ended: tuple[float, ...], unit: U
     return None if found is None else best_attack_sentence(found, unit)
 
 
-@resources.cached_data(max_entries=100, show_spinner="Counting the odds …")
+@resources.cached_data(max_entries=100, show_spinner="Computing odds …")
 def _for_this_training(root: str, run_id: str) -> str:
     """What the noise of one private run allows an attacker."""
     from core.evaluation.guarantee.odds import mechanism_sentence
@@ -103,7 +103,7 @@ def _for_this_training(root: str, run_id: str) -> str:
     return mechanism_sentence([mechanism], mechanism.unit)
 
 
-@resources.cached_data(max_entries=100, show_spinner="Counting the odds …")
+@resources.cached_data(max_entries=100, show_spinner="Computing odds …")
 def _counted(root: str, run_id: str) -> tuple[str, pd.DataFrame]:
     """The promise of a private run for the patient with most notes (empty for unit patient), and the table of odds."""
     from core.corpus.tables import notes_by_patient

@@ -52,11 +52,11 @@ def show(sweep: Sweep) -> None:
     seed = st.session_state.setdefault(f"{STATE}_seed", secrets.randbelow(2**31))
     drawn = _pairs(str(owner.workspace().root), run.id, seed, run)
     if not drawn:
-        st.info("No held-out note of this hospital begins as a prompt of the audit does.", icon=":material/info:")
+        st.info("No held-out note of this hospital begins with a prompt of the audit.", icon=":material/info:")
         return
     st.markdown(
         f"In each of {len(drawn)} pairs one text is from the note of a held-out patient, and {model} wrote the other. "
-        "Both begin with the same words and are equally long. **Which one was written by the model?**"
+        "Both begin with the same words and are equally long. **Which one did the model write?**"
     )
     answers: list[bool] = st.session_state.setdefault(STATE, {}).setdefault((run.id, seed), [])
     if len(answers) < len(drawn):
@@ -98,7 +98,7 @@ def _result(drawn: list[Pair], answers: list[bool], model: str) -> None:
         f"{found.of} pairs say little: only a score near {found.of} or a whole class tells {model} from real notes. "
         "Your answers stay in this browser session."
     )
-    st.button("Another eight pairs", icon=":material/refresh:", key="reader-again", on_click=_again)
+    st.button("Eight more pairs", icon=":material/refresh:", key="reader-again", on_click=_again)
     for number, (pair, right) in enumerate(zip(drawn, answers, strict=True), start=1):
         with st.expander(f"Pair {number}: {'right' if right else 'wrong'}"):
             for column, (what, text) in zip(

@@ -1,4 +1,4 @@
-"""Which ε, and which run, for the reader's limits: sliders, the verdict for every ε, and the cost of each training."""
+"""Which ε, and which run, for the reader's limits: sliders, the verdict for every ε, and the cost of each run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from pages.parts.train.link import with_secret_noise
 
 RECOMMENDED = "recommendation"  # session key of the compared runs and of this reader's limits
 NOTHING_MET = (
-    "What may help: more training notes, with which the same ε costs less usefulness; an ε between these; or a "
+    "What may help: more training notes, so that the same ε costs less usefulness; an ε between these; or a "
     "limit that you can relax."
 )
 USES = ("not stated", "direct patient care", "clinical research", "medical education", "administration")
@@ -44,7 +44,7 @@ def measures_of(root: str, run_ids: tuple[str, ...], audited: tuple[float, ...])
 
 @resources.cached_data(max_entries=20, show_spinner=False)
 def costs_of(root: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
-    """Costs of the trainings."""
+    """Costs of the runs."""
     return costs([owner.workspace().run(run_id) for run_id in run_ids])
 
 
@@ -83,7 +83,7 @@ def limits() -> lim.Limits | None:
         for column, name in zip(columns, chosen, strict=False):
             risks[name] = _limit(column, name)
         utility = columns[len(chosen)].slider(
-            "Usefulness: gain kept, at least",
+            "Usefulness (gain kept), at least",
             0,
             100,
             round(100 * gain.start) if gain else 0,
@@ -156,14 +156,14 @@ def show(sweep: Sweep) -> None:
         column_config={name: st.column_config.Column(width=width) for name, width in WIDTHS.items()},
     )
     st.caption(
-        "Means over seeds with their 95\u00a0% intervals. Where only some of the seeds had a full audit (“1 of 3”), a "
-        f"figure of membership is theirs alone. {_attacks_caption(found.table)}Time is measured on the machine that "
+        "Means over seeds with their 95\u00a0% intervals. Where only some of the seeds had a full audit (“1 of 3”), "
+        f"membership figures come from these. {_attacks_caption(found.table)}Time is measured on the machine that "
         "trained the run."
     )
     _next_steps(found)
-    data_table(found.table, name="limits", label="The same with all digits")
+    data_table(found.table, name="limits", label="Unrounded figures")
     data_table(found.runs, name="limits-runs", label="Every run separately")
-    data_table(spent, name="costs", label="Cost of each training")
+    data_table(spent, name="costs", label="Cost of each run")
     with st.expander("How is this computed?"):
         st.markdown(HOW)
 
@@ -175,21 +175,21 @@ def _next_steps(found: Recommendation) -> None:
         st.markdown(NOTHING_MET)
     with st.container(horizontal=True):
         if run is not None and run.has_model and advice.untried(found):
-            shell.link("membership", "Run a full audit", icon=":material/swords:", query={"left": run.id})
+            shell.link("membership", "Run the full audit", icon=":material/swords:", query={"left": run.id})
         again = None if run is None or run.spec.privacy.noise_source == "secret" else with_secret_noise(run.spec)
         if again is not None:
             shell.link("train", "Train it with secret noise", icon=":material/model_training:", query=again)
-        added = "Put these limits in a report" if found.epsilon is None else "Add it to a report"
+        added = "Put these limits in a report" if found.epsilon is None else "Add to a report"
         shell.link("report", added, icon=":material/description:")
-        shell.link("ledger", "See what was released so far", icon=":material/receipt_long:")
+        shell.link("ledger", "See all releases", icon=":material/receipt_long:")
 
 
 def _rests_on(found: Recommendation) -> str:
-    """That a recommendation rests on one training or one attack; empty if it rests on more, or if there is none."""
+    """That a recommendation rests on one run or one attack; empty if it rests on more, or if there is none."""
     rows = found.table[(found.table["unit"] == found.unit) & (found.table["epsilon"] == found.epsilon)]
     if found.epsilon is None or rows.empty:
         return ""
-    parts = ["one training"] if int(rows["seeds"].max()) == 1 else []
+    parts = ["one run"] if int(rows["seeds"].max()) == 1 else []
     parts += ["one attack, the loss"] if advice.untried(found) else []
     return f"rests on {' and '.join(parts)}" if parts else ""
 

@@ -67,14 +67,13 @@ def _size(same: Sequence[Sweep], knobs: DeltaGenerator) -> tuple[int | None, Seq
     kind = same[0].model.kind
     start = first.corpus.training_notes if default is None else default
     chosen = knobs.segmented_control(
-        "Training notes, about",
+        "Training notes (rounded)",
         options,
         default=None if _carried(kind, options) else start,
         required=True,
         format_func=lambda notes: "other" if notes == OTHER else rounded(notes),
         key=f"{HOSPITAL}-{kind}",
-        help="The size of the hospital. These hospitals have the same wording and naming, and differ only in how many "
-        "patients they have.",
+        help="The size of the hospital. These hospitals differ only in how many patients they have.",
         **KEEP,
     )
     size = start if chosen is None else chosen

@@ -53,8 +53,8 @@ def show(epsilon: float, models: Models) -> None:
         st.markdown(said)
     st.caption(
         "Below each figure: its 95\u00a0% interval, then its control with an interval, which is the same share for "
-        "patients that the model never saw (texts: scaled to as many patients; canaries: those never planted). The "
-        "control of an AUC is that of the public model. A blind guess has an AUC of 0.5 and 1.4 bits of exposure. "
+        "held-out patients (texts: scaled to as many patients; canaries: those never planted). The "
+        "control of an AUC is that of the public model. Random guessing has an AUC of 0.5 and 1.4 bits of exposure. "
         "Bits per character compare models with different tokenizers; lower is more useful."
         f"{canaries_sentence(metrics_of([one for run_ids in named.values() for one in run_ids]))}"
     )
@@ -103,11 +103,11 @@ def canaries_sentence(metrics: pd.DataFrame) -> str:
     planted, left = (rows.loc[rows["arm"] == arm, "n"].max() for arm in ("run", "heldout"))
     if not exposure or math.isnan(planted):
         return ""
-    control = "" if math.isnan(left) else f", their control of {left:.0f} left out that would have had as many copies"
+    control = "" if math.isnan(left) else f", compared with {left:.0f} left out that would have had as many copies"
     return (
         f" The bits are means of {planted:.0f} {'canary' if planted == 1 else 'canaries'} planted {_copies(exposure)} "
-        f"times{control}. If a model never read them, about one interval of so few in ten still lies wholly below "
-        "the 1.4 of a blind guess."
+        f"times{control}. Even for a model not trained on them, about one in ten such intervals lies wholly below "
+        "the 1.4 of random guessing."
     )
 
 
@@ -133,7 +133,7 @@ def table_html(figures: pd.DataFrame, chosen: list[tuple[str, str]], epsilon: fl
 
 
 def _cell(own: pd.DataFrame, metric: str) -> str:
-    """One figure as HTML: its value in bold, its 95 % interval, and its control likewise, on people it never saw."""
+    """One figure as HTML: its value in bold, its 95 % interval, and its control likewise, on held-out patients."""
     if (metric, "run") not in own.index:
         return "not measured"
     now, number = own.loc[(metric, "run")], partial(_number, metric)

@@ -35,16 +35,16 @@ def show(sweep: Sweep) -> None:
     figure = chart_style.kept("begins", (root, run_ids), lambda: _chart(found, epsilons))
     chart_style.show(figure, key="begins", alt=_alt(found))
     st.caption(
-        "A leak begins at the smallest measured ε at which, and at every measured ε above it, the figure's 95\u00a0% "
-        "interval lies above its control's. Each bar runs from the last ε without the leak to the first with it: "
+        "A leak begins at the smallest measured ε from which the figure's 95\u00a0% "
+        "interval stays above its control's. Each bar runs from the last ε without the leak to the first with it: "
         "nothing was measured in between. Only these attacks were run at every ε. Stronger ones, which a full audit "
-        "runs, may find members at a smaller ε. By chance alone, each attack has a probability of at most 2.5\u00a0% "
-        "of appearing to leak somewhere."
+        "runs, may find members at a smaller ε. By chance alone, each attack shows a leak at some ε with a probability "
+        "of at most 2.5\u00a0%."
     )
     data_table(_table(found), name="where-leaks-begin")
 
 
-@resources.cached_data(max_entries=50, show_spinner="Looking for where leaks begin …")
+@resources.cached_data(max_entries=50, show_spinner="Finding where leaks begin …")
 def _found(root: str, run_ids: tuple[str, ...]) -> tuple[list[Waking], list[float]]:
     curves = points(metrics_of(run_ids))
     return wakings(curves), sorted(set(curves["epsilon"]))

@@ -48,7 +48,7 @@ def test_the_lines_go_through_the_epsilon_of_the_sweeps_own_training(data, smoke
     """Without a grid the page draws ε around the private run, and says that nothing was measured there."""
     app = visit("tradeoff", view="What if?")
     run = Workspace(data, shared=()).run(smoke_specs["dp"].run_id)
-    said = next(one.value for one in app.markdown if one.value.startswith("Around one training"))
+    said = next(one.value for one in app.markdown if one.value.startswith("Starting from one run"))
     assert f"σ = {run.privacy.noise_multiplier:.4g}, {epochs_text(run.spec.training.epochs)}, batches of" in said
     assert "Not measured for the other settings: bits per character." in said
     lines = next(frame.value for frame in app.dataframe if "panel" in frame.value)
@@ -66,4 +66,4 @@ def test_a_single_epoch_is_no_plural() -> None:
         noise_grid._head(Setting(1.0, 1, 64), "")
 
     (said,) = [one.value for one in AppTest.from_function(head).run().markdown]
-    assert said.startswith("Around one training (σ = 1, 1 epoch, batches of 64 notes), one setting varies at a time.")
+    assert said.startswith("Starting from one run (σ = 1, 1 epoch, batches of 64 notes), one setting varies at a time.")

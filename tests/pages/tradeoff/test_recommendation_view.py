@@ -54,4 +54,4 @@ def test_a_recommendation_says_if_it_rests_on_one_training_or_one_attack():
     assert told(30.0) == "rests on one attack, the loss" and told(8.0) == told(None) == ""
     alone = FOUND.assign(seeds=1)
     found = Recommendation(LIMITS, 30.0, None, alone, alone, (), unit="note")
-    assert _rests_on(found) == "rests on one training and one attack, the loss"
+    assert _rests_on(found) == "rests on one run and one attack, the loss"

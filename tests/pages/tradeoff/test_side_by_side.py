@@ -170,8 +170,8 @@ def test_it_is_said_of_how_few_canaries_the_bits_are():
     metrics = pd.DataFrame(rows, columns=["metric", "arm", "n"])
     said = three_models.canaries_sentence(metrics)
     assert said.startswith(
-        " The bits are means of 4 canaries planted 8 times, their control of 8 left out that would have had as many "
-        "copies. If a model never read them,"
+        " The bits are means of 4 canaries planted 8 times, compared with 8 left out that would have had as many "
+        "copies. Even for a model not trained on them,"
     )
     assert three_models.canaries_sentence(metrics[3:]) == three_models.canaries_sentence(metrics[:0]) == ""
 

@@ -172,7 +172,7 @@ def test_the_readers_limits_decide_and_are_told_with_their_worse_end(data, smoke
     assert set(table["ε"]) == {"8 per note", "∞ (no privacy)"} and set(table["all met"]) == {"✗"}
     assert said(app, "What may help: more training notes")
     links = {one.proto.label for one in app.get("page_link")}
-    assert "Put these limits in a report" in links and "Add it to a report" not in links
+    assert "Put these limits in a report" in links and "Add to a report" not in links
     assert table["time"].str.fullmatch(r"\d+\.\d min").all(), "what each training took"
     app.multiselect(key="risks").set_value([]).run()
     assert any("at least one risk" in info.value for info in app.info)

@@ -35,7 +35,7 @@ def example(sweep: Sweep) -> Run | None:
 def show(sweep: Sweep) -> None:
     """A chart with a column for each way to vary the training: ε, and usefulness where a grid was measured.
 
-    Without a measured grid for this hospital, the lines of ε are those around one of the sweep's own trainings. Without
+    Without a measured grid for this hospital, the lines of ε are those around one of the sweep's own runs. Without
     a private run per note nothing is shown.
     """
     every = owner.workspace().runs()
@@ -83,7 +83,7 @@ def _show_budget(run: Run | None, name: str) -> None:
 def _head(centre: Setting, what: str) -> None:
     st.header("What do noise, epochs and batch size do?", anchor=False)
     st.markdown(
-        f"Around one training (σ = {centre.sigma:.4g}, {epochs_text(round(centre.epochs))}, batches of "
+        f"Starting from one run (σ = {centre.sigma:.4g}, {epochs_text(round(centre.epochs))}, batches of "
         f"{centre.batch:,g} notes), one setting varies at a time. {what}"
     )
 
@@ -93,7 +93,7 @@ def _spent(centre: Setting, run: Run) -> pd.DataFrame:
     return _budget(centre.sigma, centre.epochs, centre.batch, notes_of(run), run.spec.privacy.delta)
 
 
-@resources.cached_data(max_entries=20, show_spinner="Counting the privacy loss of every step …")
+@resources.cached_data(max_entries=20, show_spinner="Adding up the privacy loss of all steps …")
 def _budget(sigma: float, epochs: float, batch: float, notes: int, delta: float) -> pd.DataFrame:
     return budget(Setting(sigma, epochs, batch), notes=notes, delta=delta)
 

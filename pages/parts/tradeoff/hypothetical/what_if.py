@@ -1,4 +1,4 @@
-"""What a training would promise, without training: ε by three accountants and a wrong formula, and the odds."""
+"""What a run would promise, without training: ε by three accountants and a wrong formula, and the odds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ POINTS = 12  # step counts for which each accountant is evaluated
 
 
 class Setting(NamedTuple):
-    """What a hypothetical training starts from: σ, units in the data and per step, steps, δ, and what a unit is."""
+    """What a hypothetical run starts from: σ, units in the data and per step, steps, δ, and what a unit is."""
 
     sigma: float
     units: int
@@ -44,7 +44,7 @@ KEYS = ("wi_sigma", "wi_units", "wi_batch", "wi_steps", "wi_delta", "wi_unit")  
 OF = "wi_of"  # session key of the sweep that the settings started from
 
 
-@resources.cached_data(max_entries=100, show_spinner="Counting the privacy loss of every step …")
+@resources.cached_data(max_entries=100, show_spinner="Adding up the privacy loss of all steps …")
 def curves(sigma: float, rate: float, steps: int, delta: float) -> pd.DataFrame:
     """ε after several numbers of steps by each accountant: columns accountant, steps, epsilon (NaN if it has none)."""
     from core.training.accounting.gaussian import epsilon_curve, epsilon_with_method, old_report_epsilon
@@ -66,9 +66,9 @@ def curves(sigma: float, rate: float, steps: int, delta: float) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["accountant", "steps", "epsilon"])
 
 
-@resources.cached_data(max_entries=100, show_spinner="Counting the odds …")
+@resources.cached_data(max_entries=100, show_spinner="Computing odds …")
 def odds(sigma: float, rate: float, steps: int, delta: float, unit: Unit, notes: int) -> tuple[list[str], pd.DataFrame]:
-    """Sentences and a table of what such a training allows an attacker."""
+    """Sentences and a table of what such a run allows an attacker."""
     from core.evaluation.guarantee.odds import group_sentence, mechanism_sentence, odds_table
     from core.evaluation.wording import odds_sentence
     from core.training.accounting.mechanism import Mechanism
@@ -84,21 +84,21 @@ def odds(sigma: float, rate: float, steps: int, delta: float, unit: Unit, notes:
 
 
 def show(sweep: Sweep) -> None:
-    """The settings of a hypothetical training, its ε by each accountant, and what that means."""
+    """The settings of a hypothetical run, its ε by each accountant, and what that means."""
     first = _opening(sweep)
     _follow(sweep, first)
     with st.container(border=True):
         columns = st.columns(6)
-        sigma = columns[0].number_input("σ, noise", 0.05, 100.0, first.sigma, 0.05, format="%g", key="wi_sigma", **KEEP)
+        sigma = columns[0].number_input("Noise σ", 0.05, 100.0, first.sigma, 0.05, format="%g", key="wi_sigma", **KEEP)
         units = columns[1].number_input("Units in the data", 1, 10_000_000, first.units, 25, key="wi_units", **KEEP)
         size = columns[2].number_input("Units per step", 1, 10_000_000, first.size, 16, key="wi_batch", **KEEP)
         steps = columns[3].number_input("Steps", 1, 200_000, first.steps, 10, key="wi_steps", **KEEP)
         delta = columns[4].number_input("δ", 1e-12, 0.5, first.delta, format="%g", key="wi_delta", **KEEP)
         protected: list[Unit] = ["note", "patient"]
-        unit = columns[5].selectbox("A unit is a", protected, protected.index(first.unit), key="wi_unit", **KEEP)
+        unit = columns[5].selectbox("Unit", protected, protected.index(first.unit), key="wi_unit", **KEEP)
         notes = 1
         if unit == "note":
-            notes = st.number_input("Notes of one patient (an example)", 1, 100_000, 10, key="wi_notes", **KEEP)
+            notes = st.number_input("Notes of one patient (example)", 1, 100_000, 10, key="wi_notes", **KEEP)
     if size > units:
         st.error("A step cannot hold more units than there are: lower “units per step”.", icon=":material/error:")
         return
@@ -111,7 +111,7 @@ def show(sweep: Sweep) -> None:
     st.caption("All of this holds for training with secret noise. With a public seed, ε is shown, not promised.")
     chart_style.show(_figure(table), key="whatif-chart", alt=_alt(last))
     st.caption(" ".join(f"{name}: {about}." for name, (_, _, about) in ACCOUNTANTS.items()))
-    data_table(allowed, name="what-if-odds", label="What it allows at most, as odds")
+    data_table(allowed, name="what-if-odds", label="The most this ε allows, as odds")
     data_table(table, name="what-if")
     noise_grid.show(sweep)
 
@@ -137,7 +137,7 @@ def _opening(sweep: Sweep) -> Setting:
 
 def _sentence(last: pd.Series, unit: str, rate: float, delta: float) -> None:
     true = last["PRV"] if math.isfinite(last["PRV"]) else last["RDP"]
-    by = "PRV" if math.isfinite(last["PRV"]) else "RDP, since PRV has no answer here"
+    by = "PRV" if math.isfinite(last["PRV"]) else "RDP, since PRV has no result here"
     if not math.isfinite(true):
         st.warning("There is almost no noise: no accountant gives a number, and nothing is promised.")
         return
