@@ -208,7 +208,7 @@ class RiskLimit(Spec):
             raise ValueError("a limit on the share caught needs the share accused by mistake, and only this limit")
         if self.caught is not None and self.accused is not None and self.caught <= self.accused:
             raise ValueError(
-                f"blind guessing already catches as many as it accuses by mistake ({100 * self.accused:g} %): the "
+                f"random guessing already catches as many as it accuses by mistake ({100 * self.accused:g} %): the "
                 f"share caught must be above that, not {100 * self.caught:g} %"
             )
         return self
@@ -231,7 +231,7 @@ class RiskLimit(Spec):
         assert self.caught is not None and self.accused is not None  # `_is_one_limit`
         return (
             f"An attacker who accuses {100 * self.accused:g} of 100 {unit}s that were not in the data catches on "
-            f"average at most {100 * self.caught:g} of 100 {unit}s that were (blind guessing: {100 * self.accused:g})."
+            f"average at most {100 * self.caught:g} of 100 {unit}s that were (random guessing: {100 * self.accused:g})."
         )
 
 

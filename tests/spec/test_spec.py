@@ -93,7 +93,7 @@ def test_a_run_may_record_the_limit_that_its_noise_was_chosen_for():
         ({"caught": 0.05, "accused": 0.01, "right": 0.6}, "not both or neither"),
         ({"caught": 0.05}, "needs the share accused"),
         ({"right": 0.6, "accused": 0.01}, "needs the share accused"),
-        ({"caught": 0.01, "accused": 0.01}, "blind guessing"),
+        ({"caught": 0.01, "accused": 0.01}, "random guessing"),
         ({"right": 0.5}, "right"),
         ({"caught": 1.0, "accused": 0.01}, "caught"),
         ({"caught": 0.05, "accused": 1e-5}, "accused"),

@@ -37,7 +37,7 @@ def choose_limit() -> RiskLimit:
         right = st.select_slider(
             "Right guesses, of 100: ← more private · more useful →", RIGHT, "60", key="right_guesses", **KEEP
         )
-        st.caption("For guesses whether one unit was in the data. Tossing a coin is right 50 times.")
+        st.caption("Guesses at whether one unit was in the data. A coin toss is right 50 times.")
         return RiskLimit(right=float(right) / 100)
     caught = st.select_slider(
         "Members caught, of 100: ← more private · more useful →", CAUGHT, "5", key="caught", **KEEP
@@ -47,7 +47,7 @@ def choose_limit() -> RiskLimit:
     )
     st.caption(
         f"An attacker who wrongly accuses {accused:g} of 100 that were not in the data can catch, on average, at most "
-        f"{caught} of 100 that were. Blind guessing catches {accused:g}."
+        f"{caught} of 100 that were. Random guessing catches {accused:g}."
     )
     return RiskLimit(caught=float(caught) / 100, accused=float(accused) / 100)
 
@@ -67,7 +67,7 @@ def suggested(kind: ModelKind, privacy: PrivacySpec, corpus: CorpusSpec, *, note
 
 @resources.cached_data(max_entries=200, show_spinner="Choosing the noise …")
 def with_noise(privacy: PrivacySpec, training: TrainingSpec, *, notes: int) -> PrivacySpec:
-    """The privacy with the noise that its limit needs in this training. A batch that is too large changes nothing.
+    """The privacy with the noise that its limit needs in this run. A batch that is too large changes nothing.
 
     Raises:
         ValueError: No noise holds the limit, in a sentence.
@@ -120,10 +120,10 @@ def _up(value: float) -> str:
 
 def _alt(found: Consequences) -> str:
     if found.limit.caught is None:
-        return f"Trade-off curve of this training: of 100 guesses at most {_up(100 * found.right)} are right"
+        return f"Trade-off curve of this run: of 100 guesses at most {_up(100 * found.right)} are right"
     assert found.limit.accused is not None  # RiskLimit has both
     return (
-        f"Trade-off curve of this training: at most {percent_up(found.limit.caught)} caught where "
+        f"Trade-off curve of this run: at most {percent_up(found.limit.caught)} caught where "
         f"{percent(found.limit.accused)} are accused by mistake"
     )
 
@@ -134,8 +134,8 @@ def _figure(found: Consequences) -> go.Figure:
     figure = go.Figure()
     lines = (
         ("what (ε, δ) alone allows", by_epsilon, chart_style.OKABE_ITO["purple"], "dash"),
-        ("this training", caught, chart_style.PRIVATE, "solid"),
-        ("blind guessing", accused, chart_style.CONTROL, "dot"),
+        ("this run", caught, chart_style.PRIVATE, "solid"),
+        ("random guessing", accused, chart_style.CONTROL, "dot"),
     )
     for name, values, colour, dash in lines:
         figure.add_scatter(

@@ -30,7 +30,7 @@ def data(monkeypatch, tmp_path):
 
 def test_hovers_of_the_tradeoff_curve_round_its_limits_up():
     found = consequences(RiskLimit(caught=0.1, accused=0.01), sample_rate=0.1, steps=50, delta=1e-5)
-    curve = next(line for line in risk_settings._figure(found).data if line.name == "this training")
+    curve = next(line for line in risk_settings._figure(found).data if line.name == "this run")
     told = [float(text.split("\u00a0")[0].split()[-1]) for text in curve.customdata]
     assert all(limit >= y - 1e-6 for limit, y in zip(told, curve.y, strict=True) if limit < 100)
     assert max(limit - y for limit, y in zip(told, curve.y, strict=True)) < 0.02

@@ -104,7 +104,7 @@ def test_the_noise_follows_from_what_an_attacker_may_achieve(data, asked, unit):
     assert any("μ = " in one.value and "less noise" in one.value for one in app.caption)
     (chart,) = [json.loads(one.proto.spec) for one in app.get("plotly_chart")]
     lines = {line["name"]: line for line in chart["data"]}
-    assert set(lines) == {"what (ε, δ) alone allows", "this training", "blind guessing", "the limit"}
+    assert set(lines) == {"what (ε, δ) alone allows", "this run", "random guessing", "the limit"}
     assert (lines["the limit"]["x"], lines["the limit"]["y"]) == ([1.0], [10.0])
     app.button(key="train").click().run()
     assert not app.exception
@@ -140,7 +140,7 @@ def test_right_guesses_can_be_limited_and_more_epochs_need_more_noise(data):
 def test_a_limit_below_blind_guessing_is_a_sentence(data, asked):
     app = opened(privacy="choose the risk", cohort="tiny")
     app.number_input(key="accused").set_value(7.0).run()
-    assert not app.exception and any("Blind guessing" in error.value for error in app.error) and not asked
+    assert not app.exception and any("Random guessing" in error.value for error in app.error) and not asked
 
 
 def test_training_submits_what_the_knobs_say(data, asked):
