@@ -44,7 +44,7 @@ def corpus(
         int | None, typer.Option(help="Number of canaries of random words, for an audit of ε.")
     ] = None,
     canary_copies: Annotated[
-        int | None, typer.Option(help="Most copies of a canary sentence, 16 or 64; without it 8.")
+        int | None, typer.Option(help="Maximum copies of a canary sentence, 16 or 64; without it 8.")
     ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Seed, instead of the preset's; with --from, seed of the split.")

@@ -46,7 +46,7 @@ def label_notes(corpus: Corpus) -> None:
     notes = labels.on(sampled(corpus.notes, digest))
     st.caption(
         f"Detector: {literal(corpus.spec.detector or SHAPES)}. Read each note, add what was missed, remove what is "
-        "not an identifier, and finish the note. Only this browser session has your labels."
+        "not an identifier, and finish the note. Your labels stay in this browser session."
     )
     number = st.pagination(len(notes), default=labels.at + 1, key=f"label_note-{digest}-{len(labels.done)}") - 1
     st.markdown(f"**Note {number + 1} of {len(notes)}**{', finished' if number in labels.done else ''}")
@@ -126,7 +126,7 @@ def _figures(finished: list[LabelledNote], drawn: int) -> None:
             )
     st.caption(
         f"From {len(finished)} of {drawn} notes: {whole['labelled']:.0f} identifiers, {whole['found']:.0f} found. "
-        "Identifiers of one note resemble each other, so the true uncertainty is larger than the interval."
+        "Identifiers in one note resemble each other, so the true uncertainty is larger than the interval."
     )
     data_table(table, name="own-labels", label="Recall and precision by kind")
     st.download_button(

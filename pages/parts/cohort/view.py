@@ -159,7 +159,7 @@ def codes(corpus: Corpus) -> None:
     rare = table["holders"] < FEW_HOLDERS
     st.markdown(
         f"**{rare.sum()} of the {len(table)} codes** are rare: each belongs to fewer than {FEW_HOLDERS} of "
-        f"{len(patients):,} patients. Anyone who knows that somebody has such a code has at most {FEW_HOLDERS - 1} "
+        f"{len(patients):,} patients. Anyone who knows that a person has such a code has at most {FEW_HOLDERS - 1} "
         "patients to choose from."
     )
     figure = go.Figure()
@@ -234,7 +234,7 @@ def canaries(corpus: Corpus) -> None:
         f"A **canary** is a made-up secret. A fair coin was tossed for each of the {len(planted)} canaries. "
         f"Heads ({put_in} of them): it was planted in the training notes, in the number of copies shown in the table. "
         f"Tails ({len(planted) - put_in}): no model of this cohort was trained on it. Both kinds were drawn in the "
-        "same way, so a clear difference between them was learned in training. "
+        "same way, so a clear difference between them comes from training. "
         "A form consists of a secret (S) and generic words (H); `patient` is a whole canary patient."
     )
     shown = planted[["canary_id", "form", "text", "secret", "insertions", "inserted"]]

@@ -86,7 +86,7 @@ def _shape_hospital() -> CorpusSpec | None:
         with right:
             canaries = st.number_input("Canary sentences", 0, 5_000, default.canaries, 6, key="canaries", **KEEP)
             copies = st.selectbox(
-                "Most copies of a canary sentence",
+                "Maximum copies of a canary sentence",
                 COPIES,
                 key="canary_copies",
                 help="The sentences are planted 1, 2, 4, … times, up to this many, each by a fair coin.",
@@ -99,7 +99,7 @@ def _shape_hospital() -> CorpusSpec | None:
                 0,
                 100,
                 key="lines",
-                help="Each is planted once, by a fair coin. From 100 on, they are the audit of ε; 400 prove more.",
+                help="Each is planted once, by a fair coin. With 100 or more, they audit ε; 400 prove more.",
                 **KEEP,
             )
             population = st.number_input(
@@ -158,7 +158,7 @@ def describe(spec: CorpusSpec) -> str:
         given = (
             ""
             if spec.split is None
-            else " Your file says who is a member: attacks may tell the groups apart by what else differs between them."
+            else " Your file says who is a member: attacks may tell the groups apart by other differences between them."
         )
         return (
             f"Your notes: {spec.patients:,} patients, members or held out, and {spec.population:,} population "
@@ -216,7 +216,7 @@ def show_command(spec: CorpusSpec) -> None:
     )
     preset = next((name for name, known in CORPUS_PRESETS.items() if known == spec), None)
     if preset:
-        st.markdown("Build it once from the command line. It is written in parts and needs little memory:")
+        st.markdown("Build it once from the command line, which writes it in parts and needs little memory:")
         st.code(f"python -m core corpus --preset {preset} --out {preset}-notes", language="bash")
     else:
         st.markdown("Make the cohort smaller: choose fewer patients or fewer notes per patient.")
