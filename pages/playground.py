@@ -49,7 +49,8 @@ def settings() -> tuple[int, int]:
             key="seed",
             bind="query-params",
             placeholder="next",
-            help="Empty: a new seed each time. The same prompt, seed and model give the same text, which counts once.",
+            help="Leave empty for a new seed each time. The same prompt, seed and model give the same text, which "
+            "counts once.",
         )
         st.button("Clear this session's counts", icon=":material/delete:", on_click=prompt_session.forget)
     return samples or 1, st.session_state.next_seed if seed is None else int(seed)
@@ -65,8 +66,8 @@ def prompts(masked: bool) -> None:
     if masked:
         prompt_session.chips("Blanks to fill", BLANKS, key="blanks", label_shown=False)
         st.caption(
-            "DistilBERT and BERT rank their guesses for every [MASK] in a prompt. They continue a prompt without one: "
-            "masks are added after it and sampled one by one (Gibbs sampling)."
+            "DistilBERT and BERT rank their guesses for every [MASK] in a prompt. Without one, they continue the "
+            "prompt: masks are added after it and sampled one by one (Gibbs sampling)."
         )
 
 
@@ -105,7 +106,7 @@ def share(pair: list[Run]) -> None:
         return
     with st.popover("Link", icon=":material/link:"):
         st.code(found, language=None, wrap_lines=True)
-        st.caption("Opens these models with this prompt and seed. The prompt is part of the link: mind who sees it.")
+        st.caption("Opens these models with this prompt and seed. The link contains the prompt: share it with care.")
 
 
 def earlier() -> None:
@@ -143,7 +144,7 @@ if typed is not None:
 prompts(masked=any(run.spec.model.kind != "gpt2" for run in pair))
 notice = st.empty()
 if unasked:
-    notice.caption("Nothing was asked: the model that was chosen is gone. Choose the models, then ask again.")
+    notice.caption("The chosen model is gone, so the prompt was not sent. Choose a model and ask again.")
 if prompt_session.tries() and prompt_session.tries()[-1].removed:
     notice.caption(f"Control characters removed from the prompt: {prompt_session.tries()[-1].removed}.")
 asked = typed or (prompt_session.tries()[-1].prompt if prompt_session.tries() else "")

@@ -166,7 +166,7 @@ def test_it_is_on_no_curve_and_named_after_whom_it_never_read(workspace, plain, 
     runs = workspace.runs()
     on_curves = {one for sweep in sweeps_of(runs) for one in sweep.run_ids}
     assert plain.id in on_curves and again.id not in on_curves
-    assert f"never read {patient}" in label(again)
+    assert f"without {patient}" in label(again)
     assert default_pair(runs)[0].id == plain.id and default_pair([again, plain])[0].id == plain.id
     assert again.id not in {run.id for run in other_epsilons(plain, runs)}
 

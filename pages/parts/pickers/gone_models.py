@@ -43,7 +43,7 @@ def say(box: str, shown: Sequence[Run], offered: Collection[str], instead: str) 
         why = f"{'its' if one else 'their'} notes were deleted" if all(missing.values()) else "deleted"
         now = "Still shown" if shown and st.session_state.get(f"{_STAYED}{box}") else "Shown instead"
         st.warning(
-            f"{'The model that was' if one else 'Models that were'} chosen here, {named}, {'is' if one else 'are'} "
+            f"{'The model' if one else 'Models'} chosen here, {named}, {'is' if one else 'are'} "
             f"gone: {why}. {now}: {literal(instead, 200) or 'nothing'}.",
             icon=":material/delete:",
         )

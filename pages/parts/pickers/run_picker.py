@@ -68,7 +68,7 @@ def label(run: Run, noisy: Sequence[Run] = ()) -> str:
     if spec.defence is not None:
         parts.append(spec.defence.label)
     if spec.without is not None:
-        parts.append(f"never read {', '.join(spec.without)}")
+        parts.append(f"without {', '.join(spec.without)}")
     if spec.vocabulary is not None and not spec.privacy.private:
         parts.append(spec.vocabulary.label)
     if spec.privacy.noise_source == "secret":

@@ -42,7 +42,7 @@ def names(runs: Sequence[Run]) -> list[str]:
     named = dict(zip([run.id for run in trained], run_picker.short_names(trained), strict=True))
     for run in runs:
         if run.spec.without is not None:
-            named[run.id] = f"never read {', '.join(run.spec.without)}"
+            named[run.id] = f"without {', '.join(run.spec.without)}"
         elif run.spec.is_base:
             named[run.id] = "public model"
     times = Counter(named.values())

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from core.evaluation.summary import Row as MetricRow
 
 MOST_CHIPS = 12
-NOBODY = "Leaks are not counted: no direct identifier of the patients that it was trained on is known."
+NOBODY = "Leaks are not counted: no direct identifier of this model's patients is known."
 WRITTEN = ' <mark class="phi phi-leak"><b>written</b></mark>'
 
 
@@ -132,7 +132,7 @@ def add_to_class(attempt: Try, runs: Sequence[Run]) -> None:
 def _splits(spec: RunSpec) -> pd.Series:
     """Each patient's split by id.
 
-    Who was left out of this training is neither a member nor a control, and so is an imported patient without an
+    Who was left out of this run is neither a member nor a control, and so is an imported patient without an
     identifier that can be searched for: the run's figures do not count them either.
     """
     splits = resources.known_splits(spec.corpus, owner.workspace())
@@ -215,4 +215,4 @@ def _card(patient_id: str, answers: Sequence[Answer], run: Run, *, key: str) -> 
         on_click=ask,
         args=(text_key(run.id, text), start),
     )
-    to_card.link(run, patient_id, "Notes and attacks of this patient", key=f"{key}-card")
+    to_card.link(run, patient_id, "This patient's card", key=f"{key}-card")

@@ -30,7 +30,7 @@ def _dialog(pair: Sequence[Run], latest: str) -> None:
     with st.form("look-inside", border=False):
         masked = pair[0].spec.model.kind != "gpt2"
         typed = st.text_area(
-            "A text of your own, or the newest one of this session",
+            "Your own text, or the latest of this session",
             latest or "Patient: ",
             height=100,
             help=f"The model is asked about each word in turn, and ranks its guesses for a {MASK}." if masked else None,

@@ -242,7 +242,7 @@ def text_key(run_id: str, text: str) -> str:
 def _badge(answer: Answer) -> str:
     samples, leaks = len(answer.texts), answer.samples_with_leak
     if not answer.judged:
-        return ":gray-badge[:material/question_mark: cannot be judged: no identifier of its patients is known]"
+        return ":gray-badge[:material/question_mark: cannot be checked: no identifier of its patients is known]"
     if not leaks:
         return f":gray-badge[no leak in {'this text' if samples == 1 else f'these {samples} texts'}]"
     patients_named = len(answer.leaked)

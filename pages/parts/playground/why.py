@@ -105,7 +105,7 @@ def _explain(written: Written, pair: Sequence[Run]) -> None:
     try:
         run = run or owner.workspace().run(written.run_id)
     except (RunNotFound, RunBroken):
-        st.info("The model that wrote this is not there any more, so its notes cannot be looked up.")
+        st.info("The model that wrote this is no longer here, so its notes cannot be looked up.")
         return
     before = without_controls(written.prompt + written.text[: written.span.start])  # as the server reads it
     value, after = without_controls(written.value), without_controls(written.text[written.span.end :])

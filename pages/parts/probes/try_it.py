@@ -80,7 +80,7 @@ def _show_reply(reply: Reply) -> None:
     others = len(reply.others)
     st.markdown(
         f"After this name, a token of this disease is **{reply.times:.2f} times** as likely as after {others} names "
-        f"that the model never saw; after {reply.beaten} of the {others} it is less likely. Its place among the "
+        f"of held-out patients; after {reply.beaten} of the {others} it is less likely. Its place among the "
         f"{reply.compared} diseases with {reply.tokens} token{'' if reply.tokens == 1 else 's'} is **{reply.rank}**."
     )
     with st.container(horizontal=True):
@@ -94,6 +94,6 @@ def _show_reply(reply: Reply) -> None:
     st.dataframe(
         {"rank": list(range(1, len(reply.likeliest) + 1)), "disease": list(reply.likeliest)},
         hide_index=True,
-        alt="The likeliest diseases with as many tokens after this name",
+        alt="The likeliest diseases of that length after this name",
     )
     st.caption("One name proves little: the verdicts above are based on all members and have intervals.")

@@ -107,7 +107,7 @@ def test_who_leaked_on_home_leads_to_what_was_written_about_them(home):
     home.pills(key="home_chips").set_value("Patient:").run()
     left = home.session_state["tries"][-1].answers[0]
     patient, texts = left.leaked.most_common(1)[0]
-    link = next(one for one in home.get("page_link") if one.proto.label == "Notes and attacks of this patient")
+    link = next(one for one in home.get("page_link") if one.proto.label == "This patient's card")
     assert link.proto.page == "patients" and f"run={left.run_id}" in link.proto.query_string
     home.switch_page(str(ROOT / "pages/patients.py"))
     home.query_params["run"], home.query_params["patient"] = left.run_id, patient

@@ -150,14 +150,14 @@ def test_no_two_models_on_one_text_have_the_same_name(workspace):
         "no privacy",
         "public model",
         "no privacy, deduplicated",
-        "never read P0001",
+        "without P0001",
     ]
     twice = [plain, base, seeded, without, like(seeded, without=("P0001",))]
     assert inspection.names(twice) == [
         f"no privacy ({plain.id[-4:]})",
         "public model",
         f"no privacy ({seeded.id[-4:]})",
-        *(f"never read P0001 ({run.id[-4:]})" for run in twice[3:]),
+        *(f"without P0001 ({run.id[-4:]})" for run in twice[3:]),
     ]
     streams = [SimpleNamespace(wait=lambda seconds: None, done=True, error=None, views=[]) for _ in twice]
     assert [one.name for one in inspection.finish(twice, streams)] == inspection.names(twice)
@@ -216,7 +216,7 @@ def test_nothing_is_called_no_leak_where_no_identifier_is_known(workspace):
     """Uploads may come without identifiers: a green badge would say that the model is safe."""
     (run,) = workspace.runs()[:1]
     answer = Answer(run.id, (0,), ("Ann Lee",), ((),), judged=False)
-    assert "cannot be judged" in side_by_side._badge(answer) and "no leak in" not in side_by_side._badge(answer)
+    assert "cannot be checked" in side_by_side._badge(answer) and "no leak in" not in side_by_side._badge(answer)
     assert "no leak in" in side_by_side._badge(Answer(run.id, (0,), ("Ann Lee",), ((),)))
     two = Answer(run.id, (1, 2**40), ("Ann Lee", "Bea"), ((), ()))
     assert "no leak in these 2 texts" in side_by_side._badge(two)

@@ -201,10 +201,10 @@ def test_what_is_asked_of_a_model_that_is_gone_is_asked_of_no_other(own_page, tm
     else:
         app.run()
     assert not app.exception and app.session_state["tries"] == []
-    said = f"The model that was chosen here, “{run.id}”, is gone: its notes were deleted. Shown instead:"
+    said = f"The model chosen here, “{run.id}”, is gone: its notes were deleted. Shown instead:"
     assert [one.value.replace("\\", "").startswith(said) for one in app.warning].count(True) == 1
     assert not any("is not offered here" in one.value for one in app.warning), "it is said once"
-    assert any("Nothing was asked" in one.value for one in app.caption) == (how != "nothing")
+    assert any("the prompt was not sent" in one.value for one in app.caption) == (how != "nothing")
     app.chat_input[0].set_value("Patient:").run()
     assert len(app.session_state["tries"]) == 1, "the next prompt is meant for the models that are shown"
     assert any("is gone" in one.value for one in app.warning), "until another model is picked"
