@@ -251,7 +251,7 @@ def test_a_class_follows_its_presenter_to_another_page_and_audits_there(chromium
         for script in ("class-seat", "class-follow"):  # takes no line above the title
             assert student.locator(f".st-key-{script}").evaluate("e => getComputedStyle(e).position") == "absolute"
     settled(students[0])
-    students[0].get_by_role("button", name="Deal me notes").click()
+    students[0].get_by_role("button", name="Deal notes").click()
     students[0].get_by_role("button", name="It was not").click()
     for page in (host, *students):  # one count for the class
         expect(page.get_by_text(re.compile(r"of 1 right, which proves nothing yet")).first).to_be_visible(timeout=WAIT)

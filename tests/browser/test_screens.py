@@ -222,7 +222,7 @@ def test_the_knobs_of_a_step_go_back_in_the_browser_too(tab, server):
     tab.keyboard.press("End")
     expect(sigma).not_to_have_attribute("aria-valuetext", own, timeout=WAIT)
     settled(tab)
-    for name in ("As trained", "Draw other noise"):  # the browser sends what it shows with the second click
+    for name in ("Reset", "Draw new noise"):  # the browser sends what it shows with the second click
         tab.get_by_role("button", name=name).click()
         settled(tab)
         expect(sigma).to_have_attribute("aria-valuetext", own, timeout=WAIT)
