@@ -108,7 +108,7 @@ def caption(curves: pd.DataFrame, useful: tuple[str, Drawn], risk: str) -> str:
     if several.any():
         over = "bars and bands: 95\u00a0% over seeds, never narrower than the average of the runs' own"
         over += "" if several.all() else "; where there is one seed, that run's own interval"
-        over += ". Other pages show one training at a time, so their figures differ a little from these means"
+        over += ". Other pages show one run at a time, so their figures differ a little from these means"
     return (
         f"Markers: measured, {counted} seed{'' if counted == '1' else 's'} each; {over}. Lines between markers are "
         f"interpolated in log ε. Dashed: control. Dotted: public model.{_gaps(curves, *useful)} "
