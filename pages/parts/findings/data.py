@@ -14,7 +14,7 @@ rule is code that reads nothing but the figures and intervals you see.
 
 - **Holds**: every interval supports the claim, on every model and seed that it was run on.
 - **Does not hold**: an interval contradicts the claim.
-- **Cannot tell**: neither. Mostly there are too few patients.
+- **Cannot tell**: neither. Usually there are too few patients.
 - **Not run yet**: its runs are not here. The command under the claim trains them, and then this page shows the verdict.
 
 Several intervals of one claim are widened so that all hold together in 95 % of cases (Bonferroni). Each seed has

@@ -12,8 +12,8 @@ from pages.parts.session import classroom
 from pages.parts.session.room_values import Verdicts
 
 LOOK_SECONDS = 2.0
-HIDE = "For the class, and here. Students can say what they expect, and see no verdict until you show it."
-SHOW = "The class sees the verdicts, also students who have not guessed, and so do you."
+HIDE = "Here and for the class. Students can guess, but see no verdict until you show it."
+SHOW = "You and the class see the verdicts, even students who have not guessed."
 WAITING = "The presenter will show the verdict."
 
 
