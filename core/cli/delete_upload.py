@@ -62,11 +62,12 @@ def _with_code(workspace: Workspace, code: str | None) -> list[str]:
 
 def _asked() -> str:
     try:
-        return str(typer.prompt("Deletion code", err=True))
+        if sys.stdin is not None:
+            return str(typer.prompt("Deletion code", err=True))
     except typer.Abort:
         if sys.stdin.isatty():
             raise  # Ctrl-C
-        raise BadInput("Give the deletion code as an argument: standard input has none.") from None
+    raise BadInput("Give the deletion code as an argument: standard input has none.")
 
 
 def _delete(workspace: Workspace, digests: list[str], *, as_json: bool) -> None:

@@ -68,7 +68,7 @@ class Choice(BaseModel):
 
 
 def refuse_choice(run_id: str, mechanism: Mechanism | None, most_notes: int | None) -> None:
-    """Raise ValueError, with a sentence, for a run whose choice among several trainings has no known cost."""
+    """Raise ValueError, with a sentence, for a run whose choice among several runs has no known cost."""
     if mechanism is None:
         raise ValueError(
             f"{run_id} was trained without privacy, so there is no ε that choosing could raise: enter it without a "

@@ -1,4 +1,4 @@
-"""The joint guarantee of mechanisms of which some were chosen as the best of several trainings, by Rényi divergences.
+"""The joint guarantee of mechanisms of which some were chosen as the best of several runs, by Rényi divergences.
 
 A choice has a bound on Rényi divergences only (`core.training.accounting.choosing`), so it cannot join a convolution of
 privacy losses. Where anything was chosen, the divergences of all mechanisms are added at common orders and converted

@@ -19,7 +19,7 @@ def room(
 ) -> Mechanism | None:
     """`like` with the least noise that keeps the total within (budget, `delta`); None if the budget is used up.
 
-    `chosen` are the best of several trainings, and in the total (`chosen_composition.total_epsilon`). The result is one
+    `chosen` are the best of several runs, and in the total (`chosen_composition.total_epsilon`). The result is one
     training, not a choice. It has no vocabulary, whatever `like` has. Its ε is what one more run with that many steps
     and that sample rate may spend. The total ends within 1 % of the budget and never above it. σ is rounded up to five
     digits, so that it keeps the budget as it is printed.

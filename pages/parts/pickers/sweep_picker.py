@@ -90,7 +90,8 @@ def pick(
     """
     ids, last = [sweep.id for sweep in found], f"picked_{key}"
     start = _known((st.query_params.get(key), st.session_state.get(last)), ids)
-    chosen = place.selectbox(
+    box = place.container()  # the whole name is as wide as its box, also where boxes share a row
+    chosen = box.selectbox(
         title,
         ids,
         0 if linked_choice.adopt(key, widget, ids) else ids.index(start),
@@ -102,7 +103,7 @@ def pick(
     )
     sweep = found[ids.index(chosen if chosen in ids else start)]
     if name := linked_choice.whole_name(labels[sweep.id]):
-        place.html(name)
+        box.html(name)
     linked_choice.shown(key, sweep.id)
     return sweep
 

@@ -185,7 +185,7 @@ def _group_line(coming: Preview, privacy: PrivacySpec, most_notes: int, *, secre
     guarantees = "guarantees" if secret else "would guarantee"
     supposed = "" if secret else ", if its noise were secret"
     limit = f"only ε = {promised_text(whole)}" if math.isfinite(whole) else "nothing"
-    empty = ", which protects nobody" if PROMISES_NOTHING < whole < math.inf else ""
+    empty = ", which is no protection" if PROMISES_NOTHING < whole < math.inf else ""
     st.caption(
         f"The patient with the most training notes has {most_notes}. For all of these together, this run with these "
         f"settings {guarantees} {limit} at the same δ{empty}{supposed}. To protect whole patients, choose “all of a "

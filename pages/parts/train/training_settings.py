@@ -224,7 +224,7 @@ def _training(
             **KEEP,
             help="Determines shuffling, samples and noise. With secret noise, it only distinguishes runs.",
         )
-    if wrong:  # after all boxes: one that is not drawn forgets what was typed into it
+    if wrong:  # after all boxes, so that none of them disappears
         raise ValueError(wrong)
     settings = default.model_dump() | {"epochs": epochs, "batch_size": batch, "learning_rate": rate, "seed": seed}
     return privacy, TrainingSpec(**settings)

@@ -265,9 +265,9 @@ def manage(upload: Upload) -> None:
     """When the notes expire, the button that deletes them now, and the code that deletes them from elsewhere."""
     until = time.strftime("%d %b %H:%M", time.localtime(upload.expires))
     alone = "" if owner.signed_in() else f", but at most {_hours(HOURS_ALONE)} after this browser session has ended"
+    name = _distinct({one.digest: one for one in mine()}).get(upload.digest, upload.name)
     st.caption(
-        f"**{literal(upload.name)}**: only you see these notes and the models trained on them. Kept until "
-        f"{until}{alone}."
+        f"**{literal(name)}**: only you see these notes and the models trained on them. Kept until {until}{alone}."
     )
     code = st.session_state.get(CODES, {}).get(upload.digest)
     with st.container(horizontal=True):
