@@ -208,7 +208,7 @@ def test_an_entry_that_came_meanwhile_is_not_agreed_to(data, smoke_specs, capsys
 def test_a_private_run_with_a_public_seed_is_not_released(smoke_workspace, smoke_specs, tmp_path, capsys):
     shutil.copytree(smoke_workspace, tmp_path / "data")
     told = refused(capsys, "--release", smoke_specs["dp"].run_id, "--reason", "x", "--yes", "--data", tmp_path / "data")
-    assert "public seed" in told and "reproducible: ε is shown, not promised" in told and "--secret-noise" in told
+    assert "public seed" in told and "Its ε is shown, not promised" in told and "--secret-noise" in told
     assert not (tmp_path / "data" / "ledger").exists()
 
 

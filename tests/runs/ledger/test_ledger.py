@@ -156,7 +156,7 @@ def test_a_private_run_with_a_public_seed_is_refused(smoke_workspace, smoke_spec
     shutil.copytree(smoke_workspace, tmp_path / "data")
     workspace = Workspace(tmp_path / "data", shared=())
     ledger, run = Ledger.of(workspace, SMOKE), workspace.run(smoke_specs["dp"].run_id)
-    with pytest.raises(ValueError, match="public seed.*reproducible: ε is shown, not promised.*--secret-noise"):
+    with pytest.raises(ValueError, match="public seed.*Its ε is shown, not promised.*--secret-noise"):
         ledger.draft_run(run, "why not")
     path = run.folder / "privacy.json"
     told = json.loads(path.read_text())
