@@ -321,27 +321,27 @@ class Workspace:
         """Folders of runs in progress, queued, interrupted or failed, in the order they were submitted."""
         there = (self.root / "work").glob("*/")
         found = [path for path in there if RUN_ID.fullmatch(path.name) and (path / SPEC_FILE).exists()]
-        return sorted(
-            found, key=lambda path: ((read_status(path) or Status(state="failed")).submitted or 0.0, path.name)
-        )
+        return sorted(found, key=lambda path: (getattr(read_status(path), "submitted", None) or 0.0, path.name))
 
     def begin(self, spec: RunSpec) -> Path:
         """Make the work folder of `spec` with its spec and a `queued` status, or return the one of a stopped run."""
         work = self.work(spec.run_id)
-        new = not work.exists()
-        try:
-            with full_disk_as_sentence(f"run {spec.run_id}", self.root):
-                make_folder(work, private=spec.corpus.imported is not None)
-                if not (work / SPEC_FILE).exists():
-                    replace_text(work / SPEC_FILE, written(spec))
-                if (self.root / "corpora" / spec.corpus.digest() / UPLOADED).exists():
-                    mark_run(work, spec.corpus.digest())
-                if read_status(work) is None:
-                    write_status(work, Status(state="queued"))  # not submitted: who begins it makes it
-        except OSError:
-            if new:
-                self.discard(work)
-            raise
+        for last in (False, False, True):  # the worker of the same run, just cancelled, may remove the folder meanwhile
+            try:
+                with full_disk_as_sentence(f"run {spec.run_id}", self.root):
+                    make_folder(work, private=spec.corpus.imported is not None)
+                    if not (work / SPEC_FILE).exists():
+                        replace_text(work / SPEC_FILE, written(spec))
+                    if (self.root / "corpora" / spec.corpus.digest() / UPLOADED).exists():
+                        mark_run(work, spec.corpus.digest())
+                    if read_status(work) is None:
+                        write_status(work, Status(state="queued"))  # not submitted: who begins it makes it
+                break
+            except OSError as error:
+                if last or not isinstance(error, FileNotFoundError):
+                    if read_status(work) is None:  # half made
+                        self.discard(work)
+                    raise
         return work
 
     def complete(self, work: Path) -> Run:

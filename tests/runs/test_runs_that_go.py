@@ -14,7 +14,7 @@ from core.runs.integrity import whole
 from core.runs.run import Run, RunNotFound
 from core.runs.store import CohortGone, Workspace
 from core.runs.tables import SCHEMAS
-from core.spec import CORPUS_PRESETS
+from core.spec import CORPUS_PRESETS, RunSpec
 
 SMOKE = CORPUS_PRESETS["smoke"]
 
@@ -104,3 +104,18 @@ def test_a_cohort_that_is_damaged_while_it_is_read_is_not_built_over(workspace, 
     at_first(monkeypatch, store, "_read", lambda: (folder / "notes.parquet").write_bytes(b"PAR1 nonsense"))
     with pytest.raises(CohortGone, match="damaged"):
         workspace.corpus(SMOKE)
+
+
+def test_a_work_folder_that_its_cancelled_worker_removes_meanwhile_is_begun_again(tmp_path, monkeypatch):
+    workspace, spec = Workspace(tmp_path, shared=()), RunSpec(corpus=SMOKE)
+    work, gone = workspace.work(spec.run_id), []
+    at_first(monkeypatch, store, "write_status", lambda: gone.append(shutil.rmtree(work)))
+    assert workspace.begin(spec) == work and gone and workspace.works() == [work]
+
+
+def test_a_work_folder_that_cannot_be_begun_is_no_endless_loop(tmp_path, monkeypatch):
+    workspace, spec = Workspace(tmp_path, shared=()), RunSpec(corpus=SMOKE)
+    monkeypatch.setattr(store, "write_status", lambda work, status: (work / "nowhere" / "x").touch())
+    with pytest.raises(FileNotFoundError):
+        workspace.begin(spec)
+    assert not workspace.work(spec.run_id).exists()
