@@ -83,11 +83,11 @@ So a high share of correct guesses proves a lower bound on ε.
 """,
     "risk": """
 The score of the PrivAI-Leak report is .50 · prompt extraction + .20 · membership + .15 · canaries + .15 · word for
-word. (The scores that it prints follow from other weights: .40, .30 for canaries and .10 for word for word.) **As
-published** (“old” in the table) counts each part as that report does, without a control: any word of a name is a leak,
-but each text is compared with the record of only one of 50 patients, so most leaks are missed; a note is “found” if it
-is called a member; all canaries count as found, as in the report at every ε: its test matches single words, which any
-model writes. **Calibrated** compares each text with all patients, and subtracts from each part what the same attack
+word. (The scores that it prints follow from other weights: .40, .30 for canaries and .10 for word for word.)
+**As published** (“old” in the table) counts each part as that report does, without a control: any word of a name is a
+leak, but each text is compared with the record of only one of 50 patients, so most leaks are missed; a note is “found”
+if it is called a member; all canaries count as found, as in the report at every ε: its test matches single words, which
+any model writes. **Calibrated** compares each text with all patients, and subtracts from each part what the same attack
 finds where nothing can have been learned: generations with a held-out patient's identifier, held-out notes called
 members, left-out canaries that rank first, held-out notes repeated word for word. Whiskers: 95 %, by the method of
 variance estimates recovery (Zou & Donner 2008). A part that was not measured is left out of both sums.

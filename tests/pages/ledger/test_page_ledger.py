@@ -212,7 +212,7 @@ def test_a_private_run_with_a_public_seed_is_refused_in_a_sentence(smoke_workspa
     """The page does not offer it; a ledger that is asked all the same says why."""
     shutil.copytree(smoke_workspace, tmp_path / "public")
     public = Workspace(tmp_path / "public", shared=())
-    with pytest.raises(ValueError, match="reproducible: ε is shown, not promised"):
+    with pytest.raises(ValueError, match="Its ε is shown, not promised"):
         Ledger.of(public, SMOKE).draft_run(public.run(smoke_specs["dp"].run_id), "for the class")
     assert not (tmp_path / "public" / "ledger").exists()
 
