@@ -10,7 +10,9 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from pathlib import Path
+from typing import get_type_hints
 
 import numpy as np
 import pytest
@@ -18,8 +20,11 @@ import pytest
 from core.runs import events, lock
 from core.runs.events import (
     EVENTS_FILE,
+    EpochRecord,
     EventLog,
+    InStepRecord,
     Status,
+    StepRecord,
     append_event,
     read_events,
     read_status,
@@ -28,6 +33,7 @@ from core.runs.events import (
 )
 from core.runs.lock import held, in_use
 from core.runs.progress import Progress, ProgressReader, progress_of
+from core.training.events import EpochEvent, InStepEvent, StepEvent
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -239,3 +245,11 @@ def test_an_event_that_the_system_takes_in_pieces_is_whole(tmp_path: Path, monke
     room[:] = [1_000]
     append_event(tmp_path, {"event": "step", "step": 3})
     assert [event["step"] for event in read_events(tmp_path)] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("record", "event"), [(StepRecord, StepEvent), (InStepRecord, InStepEvent), (EpochRecord, EpochEvent)]
+)
+def test_a_line_of_the_log_has_the_fields_of_its_event(record: type, event: type) -> None:
+    """`core.runs.events` has the types of the file, also of older versions, `core.training.events` those of today."""
+    assert set(get_type_hints(record)) - {"event", "time"} >= {one.name for one in fields(event)}
