@@ -78,8 +78,8 @@ class Report:
     def to_json(self) -> str:
         """All facts and every table, one object per row. ∞ is "inf", and missing values are null."""
         tables = {name: frame.to_dict("records") for name, frame in self.tables.items()}
-        told = {name: value for name, value in self.facts.items() if name != "label_picture"}
-        return json.dumps(plain({**told, "tables": tables}), ensure_ascii=False, indent=1, allow_nan=False)
+        printed = {name: value for name, value in self.facts.items() if name != "label_picture"}
+        return json.dumps(plain({**printed, "tables": tables}), ensure_ascii=False, indent=1, allow_nan=False)
 
     def to_zip(self, html: str) -> bytes:
         """Pack report.html, report.json and one CSV per table; no cell starts a spreadsheet formula.
@@ -165,7 +165,7 @@ def first_page(
     most = about_cohort["most_training_notes_of_a_patient"]
     about = Subject.of(chosen, names[chosen.id], tables, most, choices.get(chosen.id))
     key, said = verdict(about)
-    told: Facts = {
+    stated: Facts = {
         "names": names,
         "cohort": about_cohort,
         "subject": {"run": chosen.id, "name": about.name, "verdict": key, "sentence": said},
@@ -179,7 +179,7 @@ def first_page(
         "promised": promise,
         "recommendation": recommended_facts(recommendation, accepted=bool(decision.limits)),
     }
-    return Report(told, tables)
+    return Report(stated, tables)
 
 
 def build(
@@ -234,7 +234,7 @@ def build(
     about = Subject.of(chosen, first.facts["names"][chosen.id], tables, most[chosen.id], choices.get(chosen.id))
     entry = entry_of(chosen, releases)
     made = datetime.now(UTC).isoformat(timespec="seconds") if now is None else _date(now)
-    told: Facts = {
+    stated: Facts = {
         "schema": SCHEMA,
         **first.facts,
         "title": "Privacy report",
@@ -266,9 +266,9 @@ def build(
         "trained_by": {run.id: run.trained_by for run in runs if not run.spec.is_base},
         "specs": {run.id: run.spec.model_dump(mode="json") for run in runs},
     }
-    found = frameworks(Evidence(about, own, told))
-    told["crosswalk"] = [asdict(one) for one in found]
-    return Report(told, tables | {"crosswalk": frame(found)})
+    found = frameworks(Evidence(about, own, stated))
+    stated["crosswalk"] = [asdict(one) for one in found]
+    return Report(stated, tables | {"crosswalk": frame(found)})
 
 
 def rarity_of(workspace: Workspace, runs: Sequence[Run]) -> Rarity:

@@ -166,8 +166,8 @@ CLAIMS = (
         differs="Counted as Poisson samples with the noise on the sum. Its code adds the noise to the mean of four, "
         "which would spend less still. The margin of 10 % is ours.",
         why={
-            "does not hold": "Its printed ε is that of 3,000 steps, each of which counts q·α/σ² instead of its own "
-            "formula's q²·α/2σ². It trained 1,875, which spent an ε of 0.18, and added far more noise than ε = 10 "
+            "does not hold": "Its printed ε is that of 3,000 steps, each of which counts q·α/σ², where the report's "
+            "formula has q²·α/2σ². It trained 1,875, which spent an ε of 0.18, and added far more noise than ε = 10 "
             "needs."
         },
         page="train",

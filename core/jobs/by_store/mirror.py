@@ -22,7 +22,7 @@ from core.runs.remote.store import Store
 from core.runs.run import RunBroken, RunNotFound
 from core.spec import RunSpec
 
-NOT_OURS = ("time", "key", "worker")  # fields that are given anew here, or that the message has for its way
+NOT_OURS = ("time", "key", "worker")  # fields that are set here, or that only the message needs
 TRIES, PAUSE_SECONDS = 3, 2.0  # to fetch a finished run
 INSTEAD = "Use an app or a command without PHILAB_SCHEDULER for it."
 

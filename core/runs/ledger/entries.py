@@ -240,7 +240,7 @@ class Ledger:
     def draft_run(self, run: Run, reason: str, choice: Choice | None = None) -> Release:
         """The entry for the release of a run's model, as `enter` would write it next. Writes nothing.
 
-        `choice` says that the run was the best of a random number of runs. Whoever drafts it vouches for
+        `choice` says that the run was the best of a random number of runs. The author of the entry vouches for
         `CHOICE_HOLDS`.
 
         Raises:

@@ -228,7 +228,7 @@ class _Bench:
         return _Drawn(largest, units, own)
 
     def noise(self, drawn: _Drawn) -> tuple[list[Check], PrivateSteps]:
-        """A sum with noise and without: their difference; the largest sample in halves; steps that sample nobody.
+        """A sum with noise and without: their difference; the largest sample in halves; steps that sample no unit.
 
         It returns the private steps, too, for the next stage. They are made here: a model can have the hooks of one
         clipper at a time, and those of the sums without noise come first.
@@ -376,7 +376,7 @@ class _Bench:
         return replace(self._samples, ids=ids)
 
     def _noise_alone(self, private: PrivateSteps, step: int, randomness: Randomness) -> np.ndarray:
-        """The noise of a step that samples nobody, from this source."""
+        """The noise of a step that samples no unit, from this source."""
         before, private.randomness = private.randomness, randomness
         try:
             return self._sum_of(private, step, ())
