@@ -14,6 +14,7 @@ import typer
 from typer.exceptions import TyperException
 
 from core.common.errors import is_sentence
+from core.common.refusals import reason
 from core.evaluation.report.json_export import plain
 
 BAD_INPUT, FAILURE = 2, 1
@@ -103,7 +104,7 @@ def _leave(code: int, message: str) -> None:
 def _sentence(error: Any) -> str:
     """The first problem in a pydantic error, in words, with its option."""
     first = error.errors()[0]
-    message = first["msg"].removeprefix("Value error, ")
+    message = reason(first)
     name = str(first["loc"][-1]) if first["loc"] else ""
     where = f"--{_OPTION_OF.get(name, name).replace('_', '-')}" if name else ""
     given = first.get("input")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from pydantic import ValidationError
 
 from core.cli.output import BadInput
+from core.common.refusals import first_refusal, reason
 from core.spec import (
     CORPUS_PRESETS,
     AuditSpec,
@@ -84,9 +85,7 @@ def corpus_spec(given: str, option: str = "--corpus") -> CorpusSpec:
 def _reason(error: ValidationError | UnicodeDecodeError) -> str:
     if isinstance(error, UnicodeDecodeError):
         return "it is not UTF-8 text"
-    first = error.errors()[0]
-    where = ".".join(map(str, first["loc"]))
-    return f"{where}: {first['msg']}" if where else first["msg"]
+    return first_refusal(error)
 
 
 def epsilon_value(given: str | None, option: str = "--epsilon") -> float | None:
@@ -233,7 +232,7 @@ def vocabulary_spec(epsilon: str | None, **options: object) -> VocabularySpec | 
     except ValidationError as error:
         first = error.errors()[0]
         where = f"--vocabulary-{first['loc'][-1]}: " if first["loc"] else ""
-        raise BadInput(where + first["msg"].removeprefix("Value error, ")) from None
+        raise BadInput(where + reason(first)) from None
 
 
 def noise_source(secret: bool, corpus: CorpusSpec, *, private: bool) -> Literal["secret"] | None:

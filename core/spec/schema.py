@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from pydantic import ValidationError
 
+from core.common.refusals import first_refusal
 from core.spec import RunSpec
 from core.spec.parts import digest_of
 
@@ -97,13 +98,6 @@ def read(text: str, kind: type[RunSpec] = RunSpec, migrations: Sequence[Migratio
             settings = migration(settings)
         return StoredSpec(kind.model_validate(settings), schema, name)
     except ValidationError as error:
-        raise SpecUnreadable(f"contains settings that cannot be used ({_first(error)})") from None
+        raise SpecUnreadable(f"contains settings that cannot be used ({first_refusal(error)})") from None
     except (KeyError, TypeError, AttributeError):
         raise SpecUnreadable("is damaged: settings are missing") from None
-
-
-def _first(error: ValidationError) -> str:
-    """The first error, with the setting that it concerns."""
-    first = error.errors()[0]
-    where = ".".join(map(str, first["loc"]))
-    return f"{where}: {first['msg']}" if where else first["msg"].removeprefix("Value error, ")

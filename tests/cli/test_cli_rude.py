@@ -126,7 +126,7 @@ def test_the_apps_names_of_presets_are_understood(capsys: pytest.CaptureFixture[
     assert corpus_spec("MIMIC scale") == CORPUS_PRESETS["mimic-scale"]
     assert "--preset: “nope”" in line(capsys, 2, "corpus", "--preset", "nope", "--out", tmp_path / "new")
     (tmp_path / "odd.json").write_text('{"patients": 1}')
-    assert "patients: Input should be" in line(capsys, 2, "corpus", "--preset", tmp_path / "odd.json", "--out", "new")
+    assert "patients: 4 at least" in line(capsys, 2, "corpus", "--preset", tmp_path / "odd.json", "--out", "new")
 
 
 @pytest.mark.parametrize(

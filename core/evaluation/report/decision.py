@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from core.common.refusals import first_refusal
 from core.evaluation.sweep.limits import check_risks
 
 Access = Literal["", "weights", "api", "filtered api"]
@@ -136,4 +137,4 @@ def problem(error: ValidationError) -> str:
     where = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
         return f"“{where[:60]}” is not among its questions"
-    return f"{f'{where}: ' if where else ''}{first['msg'].removeprefix('Value error, ')}"
+    return first_refusal(error)

@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from core.common.files import replaced
 from core.common.folders import NEW_SECONDS, locked
+from core.common.refusals import first_refusal
 from core.runs.backup.kinds import Kind, WrongIdentity, check_identity, is_known, is_name
 from core.runs.lock import in_use
 
@@ -240,8 +241,9 @@ def _manifest(path: Path, zipped: zipfile.ZipFile) -> Manifest:
     try:
         manifest = Manifest.model_validate_json(text)
     except ValidationError as error:
-        why = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise ArchiveBroken(f"The archive {path} cannot be used: its list of files is not valid ({why}).") from None
+        raise ArchiveBroken(
+            f"The archive {path} cannot be used: its list of files is not valid ({first_refusal(error)})."
+        ) from None
     listed = {f"{item.path}/{file}": told.size for item in manifest.items for file, told in item.files.items()}
     sizes = {entry.filename: entry.file_size for entry in entries if entry.filename != MANIFEST}
     if len(entries) != len(sizes) + 1 or listed != sizes:

@@ -29,6 +29,7 @@ from typing import ClassVar
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from core.common.files import make_folder, replace_text
+from core.common.refusals import first_refusal
 from core.runs.integrity.upkeep import DAMAGED, DIGEST
 from core.runs.run import RUN_ID
 from core.runs.uploads.deletion_codes import matches
@@ -282,10 +283,9 @@ def read_record(path: Path) -> Upload | None:
         kind = RecordBroken if isinstance(error, IsADirectoryError) else RecordUnread
         raise kind(f"The upload's record {path} cannot be read ({error.strerror}).") from None
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        why = f"{where}: {first['msg']}" if where else first["msg"]
-        raise RecordBroken(f"The upload's record {path} is damaged or of another version ({why}).") from None
+        raise RecordBroken(
+            f"The upload's record {path} is damaged or of another version ({first_refusal(error)})."
+        ) from None
     if upload.digest != path.stem:
         raise RecordBroken(f"The upload's record {path} belongs to another upload than its name says.")
     return upload

@@ -8,6 +8,7 @@ import streamlit as st
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from core.common.refusals import reason
 from core.evaluation.wording import percent
 from core.spec import CORPUS_PRESETS, OPENING, CorpusSpec
 from pages.parts.common.query_params import KEEP
@@ -20,7 +21,6 @@ PRESETS = {
     **{"classroom-audit": "audit of ε", "study": "study", "mimic-scale": "MIMIC scale", "smoke": "tiny"},
     **{"own": "custom", "brought": "my notes"},
 }
-LIMITS = {"le": "{:,g} at most", "ge": "{:,g} at least", "lt": "must be below {:,g}", "gt": "must be above {:,g}"}
 LENGTHS = {"full": "full notes", "brief": "two sentences each"}
 COPIES = [8, 16, 64]
 VARIANTS = {
@@ -141,11 +141,9 @@ def sentence(error: ValidationError, symbols: Mapping[str, str] | None = None) -
 
 
 def _in_words(item: ErrorDetails, symbols: Mapping[str, str]) -> str:
-    """`Epochs: 1,000 at most`; where pydantic has a message in words, that message."""
+    """`Epochs: 1,000 at most`."""
     where = " ".join(symbols.get(str(step), str(step).replace("_", " ")) for step in item["loc"])
-    limit = next((words.format(item["ctx"][key]) for key, words in LIMITS.items() if key in item.get("ctx", {})), None)
-    message = limit or item["msg"].removeprefix("Value error, ")
-    text = f"{where}: {message}" if where else message
+    text = f"{where}: {reason(item)}" if where else reason(item)
     return f"{text[0].upper()}{text[1:]}" if text[0].isascii() else text  # a capital Greek letter is another quantity
 
 
