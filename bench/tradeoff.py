@@ -12,10 +12,10 @@ import sys
 
 import pandas as pd
 
+from bench._tradeoff_table import LARGE, MIDDLE, SMALL, reached, tradeoff_table
 from core.demo.plan import KINDS, SIZES, parts, reference_spec
 from core.evaluation.across_sizes import BITS, bits_per_character
 from core.evaluation.summary import RunTables
-from core.evaluation.sweep.tradeoff_table import LARGE, MIDDLE, SMALL, reached, tradeoff_table
 from core.findings.stored_runs import with_shipped
 from core.runs.queries import metrics
 from core.runs.store import Workspace

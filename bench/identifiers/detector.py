@@ -1,7 +1,7 @@
 """Recall and precision of the detector of identifiers: `python -m core bench detector --labelled FILE --json`.
 
 It is measured on the project's own labelled lines, on a synthetic hospital, and on every file that you give
-(`core.evaluation.detection.labelled_files`): your copy of ASQ-PHI or of presidio-research's generated set, or JSON
+(`bench.identifiers._labelled_files`): your copy of ASQ-PHI or of presidio-research's generated set, or JSON
 lines with your own labels. The figures of docs/methods/detector.md come from here. Nothing is downloaded.
 """
 
@@ -17,8 +17,8 @@ from typing import Any
 
 import pandas as pd
 
+from bench.identifiers._labelled_files import Labelled, read_labelled
 from core.common.files import replace_text
-from core.evaluation.detection.labelled_files import Labelled, read_labelled
 from core.evaluation.detection.phi_detection import ALL, measured, on_hospital, on_labelled_set
 from core.phi.detector.engine import Detector, best, rules, shapes
 from core.spec import CORPUS_PRESETS

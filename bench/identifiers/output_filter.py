@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bench.identifiers._filter_engines import Timed, ordinary_words, renamed, unlisted_names, words_lost
 from core.attacks.memorisation.extraction import generate, index_of, value_hits
 from core.attacks.memorisation.filter_evasion import REWORDED
 from core.corpus.tables import Corpus
-from core.evaluation.defences.filter_engines import Timed, ordinary_words, renamed, unlisted_names, words_lost
 from core.evaluation.defences.filter_evasion import USUAL, filter_evasion
 from core.evaluation.defences.filtering import false_alarms, harmless_texts
 from core.phi.detector.engine import Detector, best, rules, shapes

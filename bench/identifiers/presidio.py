@@ -13,7 +13,7 @@ import json as json_format
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from core.evaluation.detection.labelled_files import Labelled, read_labelled
+from bench.identifiers._labelled_files import Labelled, read_labelled
 from core.evaluation.detection.phi_detection import ALL, judged
 from core.phi.detector import tagger
 

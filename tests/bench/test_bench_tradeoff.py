@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from bench._tradeoff_table import reached, tradeoff_table
 from bench.tradeoff import _measured, _of_the_recipe, _reference_bits
 from core.demo.plan import KINDS, SEEDS, SIZES, parts, reference_spec, spec_of
-from core.evaluation.sweep.tradeoff_table import reached, tradeoff_table
 from core.findings.stored_runs import with_shipped
 from core.runs.store import DEMO, Workspace
 from core.spec import CORPUS_PRESETS

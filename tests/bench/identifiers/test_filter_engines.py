@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from bench.identifiers._filter_engines import Timed, made_up, ordinary_words, renamed, unlisted_names, words_lost
 from core.corpus.tables import Corpus
-from core.evaluation.defences.filter_engines import Timed, made_up, ordinary_words, renamed, unlisted_names, words_lost
 from core.phi.detector.engine import RULES, SHAPES, rules, shapes
 from core.phi.detector.vocabulary import is_first_name, is_last_name
 from core.phi.output_filter import OutputFilter

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from core.evaluation.detection.labelled_files import NEUTRAL, BadLabels, read_labelled
+from bench.identifiers._labelled_files import NEUTRAL, BadLabels, read_labelled
 from core.evaluation.detection.phi_detection import judged
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.identifiers import presidio
-from core.evaluation.detection.labelled_files import Labelled
+from bench.identifiers._labelled_files import Labelled
 from core.evaluation.stats.intervals import proportion_interval
 
 TEXTS: list[Labelled] = [("Ann Lee, MRN 4410937", [(0, 7, "name"), (13, 20, "record number")]), ("seen in May", [])]

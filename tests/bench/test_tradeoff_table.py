@@ -8,8 +8,8 @@ import math
 import pandas as pd
 import pytest
 
+from bench._tradeoff_table import BARS, LARGE, MIDDLE, ROWS, SMALL, reached, tradeoff_table
 from core.evaluation.stats.intervals import proportion_interval
-from core.evaluation.sweep.tradeoff_table import BARS, LARGE, MIDDLE, ROWS, SMALL, reached, tradeoff_table
 
 BITS = {1.0: 2.0, 3.0: 1.8, 8.0: 1.5, 30.0: 1.4, math.inf: 1.0}  # by ε
 F1 = {1.0: 0.80, 3.0: 0.85, 8.0: 0.86, 30.0: 0.87, math.inf: 0.90}
