@@ -29,10 +29,10 @@ INTRODUCTION = (
     "the claim says so.",
     "Ratios of perplexity and of spreads, differences of accuracy and rankings of conditions on the first seed rest "
     "on 100,000 resamples. At first they had 1,000, and the seed of the draws decided on two claims: J-c12 was "
-    "“does not hold” and became “cannot tell”, L-c2 was “cannot tell” and became “holds”. The rules did not change, "
-    "and no other verdict did. Correlations and differences between membership attacks rest on 1,000 resamples, and "
-    "on 20,000 where 0 is so near an end that the draws could decide: with other draws J-c42 was “holds” in a "
-    "quarter of the cases.",
+    "“does not hold” and became “cannot tell”, L-c2 was “cannot tell” and became “holds”, until it was asked of three "
+    "seeds. The rules did not change, and no other verdict did. Correlations and differences between membership "
+    "attacks rest on 1,000 resamples, and on 20,000 where 0 is so near an end that the draws could decide: with other "
+    "draws J-c42 was “holds” in a quarter of the cases.",
     "Claims with “public reports” in their title are asked of text that was not generated here: sample reports of "
     "mtsamples.com (CC0), each treated as a patient. The figures are shipped, the text is not. "
     "`python -m core findings J-c33 --run --public-notes mtsamples.txt` trains on it again. "
