@@ -47,8 +47,8 @@ class: export PHILAB_CLASS := 1
 class: export PHILAB_INSTRUCTOR_KEY := $(or $(PHILAB_INSTRUCTOR_KEY),$(shell od -An -N10 -tx2 /dev/urandom | sed 's/^ *//;s/ *$$//;s/ /-/g'))
 class: run ;
 
-# One thread a process: the processes share the cores.
-PYTEST = OMP_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# One thread a process: the processes share the cores. Bytecode is kept, since hundreds of processes import the same code.
+PYTEST = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 check: lint
 	$(PYTEST) -m "not slow" $(PYTEST_ARGS)
