@@ -13,6 +13,7 @@ import numpy as np
 from core.evaluation.membership.units import Units
 from core.evaluation.stats.bootstrap import patient_weights
 
+_SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")  # lower scores, and lower or tied ones
 _POPULATION = 1  # second seed word of the population's draws, to keep them apart from those of members and others
 
 
@@ -32,18 +33,14 @@ class Auc:
         member = units.member
         ours, theirs = units.score[member], units.score[~member]
         p, q = units.patient[member], units.patient[~member]
-        order = np.argsort(theirs, kind="stable")
-        below = np.searchsorted(theirs[order], ours, side="left")
-        below_or_tied = np.searchsorted(theirs[order], ours, side="right")
         size = len(units.patient_member)
-        # counts[i]: how many units of each patient are among the first i non-members; each member reads two rows
-        counts = np.zeros((len(theirs) + 1, size), dtype=np.float32)
-        np.cumsum(np.eye(size, dtype=np.float32)[q[order]], axis=0, out=counts[1:])
-        by_patient = np.argsort(p, kind="stable")
-        below, below_or_tied = below[by_patient], below_or_tied[by_patient]
-        present, starts = np.unique(p[by_patient], return_index=True)
+        rising, by_patient = np.argsort(ours), np.lexsort((theirs, q))  # a search for rising values is fastest
+        ours_rising, p_rising = ours[rising], p[rising]
+        present, starts = np.unique(q[by_patient], return_index=True)
         self.pairs = np.zeros((size, size))
-        self.pairs[present] = np.add.reduceat((counts[below] + counts[below_or_tied]) / 2, starts, dtype=float)
+        for patient, scores in zip(present, np.split(theirs[by_patient], starts[1:]), strict=True):
+            twice = sum(np.searchsorted(scores, ours_rising, side=side) for side in _SIDES)
+            self.pairs[:, patient] = np.bincount(p_rising, twice, minlength=size) / 2
         self.members = np.bincount(p, minlength=size).astype(float)
         self.others = np.bincount(q, minlength=size).astype(float)
 

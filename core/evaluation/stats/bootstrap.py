@@ -125,7 +125,7 @@ def _weights(codes: np.ndarray, groups: np.ndarray, resamples: int, seed: int | 
         yield np.take(counts, codes, axis=1).astype(float)
 
 
-@lru_cache(maxsize=2)  # figures of one cohort share their resamples, and drawing takes longer than most figures
+@lru_cache(maxsize=8)  # figures of one cohort share their resamples, and drawing takes longer than most figures
 def _kept(group_of_patient: bytes, resamples: int, seed: int | tuple[int, ...]) -> np.ndarray:
     """How often each patient was drawn in each resample, (resamples, patients), in as few bytes as that takes."""
     groups = np.frombuffer(group_of_patient, dtype=int)

@@ -141,8 +141,11 @@ def common(one: Side, other: Side) -> tuple[Side, Side]:
     judged = [side.scores[side.scores["split"].isin(["member", "heldout"])] for side in (one, other)]
     same = all((side.level, side.length, side.most_tokens) == ("sample", "all", None) for side in (one, other))
     by = "note_id" if same else "patient_id"
-    shared = set(judged[0][by]) & set(judged[1][by])
-    kept = [rows[rows[by].isin(shared)] for rows in judged]
+    codes = pd.factorize(pd.concat([rows[by] for rows in judged]))[0]  # far faster than `isin` of a column of text
+    first, second = np.split(codes, [len(judged[0])])
+    kept = [
+        rows[np.isin(own, others)] for rows, own, others in zip(judged, (first, second), (second, first), strict=True)
+    ]
     return replace(one, scores=kept[0]), replace(other, scores=kept[1])
 
 
