@@ -17,7 +17,7 @@ from core.runs.store import DEMO, Workspace
 from core.spec import CORPUS_PRESETS
 from core.spec.model_names import MODEL_NAMES
 
-RECIPE = Path("docs/methods/recipe.md")
+RESULTS = Path("docs/methods/sweep-results.md")
 
 
 def test_the_reference_of_an_older_run_is_computed_from_its_tables(tmp_path) -> None:
@@ -54,7 +54,7 @@ def test_the_recipes_chapter_lists_every_bar_that_is_missed_and_no_other(tmp_pat
         for key, figure in figures.items()
         if reached(key, figure) is False
     }
-    text = RECIPE.read_text(encoding="utf-8").partition("## Bars that are missed")[2].partition("\n**")[0]
+    text = RESULTS.read_text(encoding="utf-8").partition("## Bars that are missed")[2].partition("\n**")[0]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if "`" in line]
     listed = {row[0]: row[1:] for row in rows if len(row) == 4}
     assert listed.keys() == missed.keys()

@@ -17,7 +17,7 @@ from core.runs.store import DEMO, Workspace
 from core.spec import ABSTRACTS, CLINICAL
 
 ROOT = Path(__file__).resolve().parents[2]
-README, RECIPE = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/methods/recipe.md"))
+README, RESULTS = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/methods/sweep-results.md"))
 ROW = re.compile(r"^\| ([\d,]+) \| (\d+ %) \| (\d+ %) \| (\d+ %) \|", re.MULTILINE)
 
 
@@ -34,7 +34,7 @@ def as_many(sweep: Sweep, notes: int) -> bool:
 
 def in_recipe(notes: int) -> float:
     """Bits a character of the public model without clinical text, as the chapter on the recipe has it."""
-    (told,) = re.findall(rf"^\| {notes:,} \| base `abstracts` \| [\d.]+ \| ([\d.]+) \(", RECIPE, re.MULTILINE)
+    (told,) = re.findall(rf"^\| {notes:,} \| base `abstracts` \| [\d.]+ \| ([\d.]+) \(", RESULTS, re.MULTILINE)
     return float(told)
 
 

@@ -35,7 +35,7 @@ _TEXTS = (
     "100,000 texts of 12 tokens after eight prompts that ask for a name instead of 500,000 of 100 tokens, and full "
     "names found by shape instead of a tagger. Held-out patients as control, which the paper lacks."
 )
-_KNOWN = "That the 1,400 texts of the audit hold no member's full name was known (docs/methods/recipe.md)."
+_KNOWN = "That the 1,400 texts of the audit hold no member's full name was known (docs/methods/first-recipe.md)."
 
 
 _INSERTED = with_variant(plain("distilbert"), "name-insertion")
