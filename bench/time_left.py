@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json as json_format
 import statistics
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
 
 from core.jobs.time_left import TimeLeft
 from core.jobs.times.costs import CONTROL, Stage, default_stages
@@ -56,7 +55,7 @@ def measure(workspace: Workspace) -> dict[str, float]:
     return found
 
 
-def replayed(events: Sequence[Mapping[str, Any]], stages: Sequence[Stage]) -> dict[float, float]:
+def replayed(events: Sequence[Event], stages: Sequence[Stage]) -> dict[float, float]:
     """The time left that is shown when each of `SHARES` of the log's time is over, in seconds."""
     estimator, begun = TimeLeft(stages), events[0]["time"]
     whole = events[-1]["time"] - begun
@@ -67,11 +66,11 @@ def replayed(events: Sequence[Mapping[str, Any]], stages: Sequence[Stage]) -> di
             if share not in shown and event["time"] >= at and estimator.ends is not None:
                 estimator.at(at)
                 shown[share] = estimator.ends - at
-        estimator.read(cast(Event, event))
+        estimator.read(event)
     return shown
 
 
-def _whole(run: Run) -> list[dict[str, Any]]:
+def _whole(run: Run) -> list[Event]:
     """The log of a run that was made in one go and took long enough; empty for others."""
     events = run.events()
     if not events or events[-1]["event"] != "done" or events[-1]["time"] - events[0]["time"] < SHORTEST:
@@ -80,7 +79,7 @@ def _whole(run: Run) -> list[dict[str, Any]]:
     return events if max(gaps, default=0.0) <= LONGEST_GAP else []
 
 
-def _expected(run: Run, events: Sequence[Mapping[str, Any]], before: Sequence[Run]) -> list[Stage]:
+def _expected(run: Run, events: Sequence[Event], before: Sequence[Run]) -> list[Stage]:
     taken = stage_seconds(events)
     control = not any(key.startswith(f"{CONTROL}/audit") for key in taken)
     stages = default_stages(run.spec, cohort=True, control=control)

@@ -205,12 +205,12 @@ def append_event(folder: Path, event: Event) -> Event:
     return cast(Event, record)
 
 
-def read_events(folder: Path) -> list[dict[str, Any]]:
+def read_events(folder: Path) -> list[Event]:
     """All complete events of a folder, oldest first; an empty list if there is no log yet.
 
     An incomplete line (its writer was killed, or is writing at this moment) is skipped.
     """
-    return cast(list[dict[str, Any]], read_events_from(folder, 0)[0])  # the type of `Run.events`
+    return read_events_from(folder, 0)[0]
 
 
 def read_events_from(folder: Path, offset: int) -> tuple[list[Event], int]:

@@ -6,10 +6,10 @@ import copy
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from core.phi.spans import Span
 from core.runs.events import EVENTS_FILE, EpochRecord, Event, SampleRecord, StepRecord, read_events_from
@@ -83,11 +83,11 @@ class Progress:
         return min(1.0, max(0.0, now - self.started) / max(1e-6, self.ends - self.started, now - self.started))
 
 
-def progress_of(events: Iterable[Mapping[str, Any]]) -> Progress:
+def progress_of(events: Iterable[Event]) -> Progress:
     """Read an event log from its start. Steps repeated after an interruption count once, with their last values."""
     progress = Progress()
     for event in events:
-        _read(progress, cast(Event, event))
+        _read(progress, event)
     return progress
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import pandas as pd
 from pydantic import Field, TypeAdapter
@@ -16,7 +16,7 @@ from pydantic import Field, TypeAdapter
 from core.common.files import replace_text
 from core.common.randomness import NoiseSource
 from core.corpus.tables import Corpus
-from core.runs.events import Status, read_events, read_status
+from core.runs.events import Event, Status, read_events, read_status
 from core.runs.figures_only import FiguresOnly, schemas_of
 from core.runs.integrity.replacements import note_replacement
 from core.runs.integrity.whole import (
@@ -158,7 +158,7 @@ class Run:
         """Name of the run, for example `gpt2-3f2a9c01d4e7`."""
         return self.folder.name
 
-    def events(self) -> list[dict[str, Any]]:
+    def events(self) -> list[Event]:
         """The run's event log, oldest event first."""
         return read_events(self.folder)
 

@@ -9,7 +9,6 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, cast
 
 from core.jobs.limits import Request
 from core.jobs.times.costs import BUSY, CONTROL, TIME_BY_SIZE, Stage, audit_stages, default_stages, whole
@@ -84,7 +83,7 @@ def _stages_by_message() -> dict[str, str]:
     return {attack.message: attack.stage for attack in (*ATTACKS, READS)}
 
 
-def stage_seconds(events: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+def stage_seconds(events: Iterable[Event]) -> dict[str, float]:
     """Seconds of each stage in an event log that ended well, by key. Interruptions do not count."""
     taken: dict[str, float] = {}
     current, last = None, None
@@ -94,7 +93,7 @@ def stage_seconds(events: Iterable[Mapping[str, Any]]) -> dict[str, float]:
             continue
         if current is not None and last is not None and now - last < PAUSE_SECONDS:
             taken[current] = taken.get(current, 0.0) + now - last
-        current, last = stage_key(cast(Event, event)) or current, now
+        current, last = stage_key(event) or current, now
     return taken
 
 
