@@ -48,15 +48,18 @@ def knobs(step: StepGradients, run: Run) -> tuple[float, float, np.ndarray, int,
         key=keys["norm"],
         help=f"Each {unit}'s gradient is cut to at most this length. This run: {own_norm:g}.",
     )
+    start = float(round(own_sigma, 2))
     sigma = st.slider(
         "Noise multiplier σ",
         0.0,
         5.0,
-        float(round(own_sigma, 2)),
+        start,
         step=0.01,
         key=keys["sigma"],
         help=f"The noise has standard deviation σC in every direction. This run: {own_sigma:.3g}.",
     )
+    if sigma == start:
+        sigma = own_sigma  # as trained, to the last digit: bounds follow from it
     size = len(step)
     if size > 2:
         size = st.slider(f"{unit.capitalize()}s in the step", 2, size, size, key=keys["size"])
@@ -124,4 +127,4 @@ with place:
     if run.spec.privacy.private:
         prove_view.prove(run)
     with st.expander("How is this computed?"):
-        st.markdown(sentences.HOW)
+        st.markdown(sentences.how(unit))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from core.corpus.synthetic.canaries import SPACE
 from core.evaluation.figures.record import (
     AUC,
     BITS,
@@ -344,7 +345,7 @@ AUDIT_FIGURES: tuple[Figure, ...] = (
         "never saw the secret.",
         unit="bits",
         number=BITS,
-        range=(0.0, math.inf),
+        range=(0.0, math.log2(SPACE)),
         better="lower",
         interval="Student's t over canaries, cut to 0 … log₂ 1000; none for one canary",
         formula="mean of log₂ |R| − log₂ rank over the canaries planted that often",

@@ -12,16 +12,22 @@ import pandas as pd
 
 from core.evaluation.sweep.tradeoff import points
 from core.runs.run import Run
+from core.spec import Unit
 
 NAMES, PATIENT_AUC, BITS = "texts_with_name", "auc_loss_patients", "bits_per_character"  # of `derived`
 PRIVATE, NOISELESS, PLAIN, BASE = "private run", "same training without noise", "without privacy", "public model"
 MODELS = (BASE, PRIVATE, NOISELESS, PLAIN)  # from the least to the most that a model can have learned from one note
-ABOUT = {
+_ABOUT = {
     BASE: "has read no note of this hospital",
-    PRIVATE: "each note's gradient clipped, and noise added to every step",
+    PRIVATE: "each {unit}'s gradient clipped, and noise added to every step",
     NOISELESS: "the same steps, batches and clipping as the private run, without noise",
     PLAIN: "its own number of epochs and batch size, neither clipping nor noise",
 }
+
+
+def about(name: str, unit: Unit) -> str:
+    """What one of MODELS is, where the private run protects this unit."""
+    return _ABOUT[name].format(unit=unit)
 
 
 def is_noiseless(run: Run) -> bool:

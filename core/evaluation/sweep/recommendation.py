@@ -187,7 +187,10 @@ def attack_text(row: Mapping[str, Any]) -> str:
 
 def fails_by_smaller(row: Mapping[Any, Any]) -> bool:
     """Whether a row of `table` is not met although its interval meets the limit: a smaller ε fails (`_carried_up`)."""
-    return "met" in row and not row["met"] and row["high"] <= row["limit"]
+    carried = row.get("measure") in registry.limits(
+        "strongest"
+    )  # of usefulness, a high end below the limit is a failure
+    return carried and "met" in row and not row["met"] and row["high"] <= row["limit"]
 
 
 def _sentences(chosen: pd.DataFrame, run_id: str | None, by_note: Sequence[float], *, alone: bool) -> list[str]:

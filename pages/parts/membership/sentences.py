@@ -46,13 +46,13 @@ def roc_sentence(curves: Mapping[str, pd.DataFrame], attack: str, level: str) ->
     """
     things = WORDS[level][1]
     rows = {name: table.iloc[(table["fpr"] - ALLOWED).abs().argmin()] for name, table in curves.items()}
-    caught = [f"{percent(row['tpr'])} ({interval_text(row['low'], row['high'])}) of " for row in rows.values()]
-    caught[0] += f"the training {things} of "
+    caught = [f"{percent(row['tpr'])} ({interval_text(row['low'], row['high'])})" for row in rows.values()]
+    caught[0] += f" of {sides(level)[0]}"
+    by_model = [f"{said} with “{name}”" for said, name in zip(caught, rows, strict=True)]
     chance = next(iter(rows.values()))["fpr"]
     return (
         f"If {_rate(ALLOWED)} of held-out {things} may be accused by mistake, the attack “{attack}” catches "
-        f"{' and '.join(f'{said}“{name}”' for said, name in zip(caught, rows, strict=True))}; random guessing would "
-        f"catch {percent(chance)}."
+        f"{' and '.join(by_model)}; random guessing would catch {percent(chance)}."
     )
 
 
@@ -64,7 +64,7 @@ def _rate(rate: float) -> str:
 def fewer_accused(rates: pd.DataFrame, name: str, attack: str, level: str) -> str:
     """What an attack catches of one model at the lower rates of the table `at_rates`; empty where there is none.
 
-    `If fewer held-out notes may be accused by mistake, “loss” catches, of “no privacy”: at 1 %, 12 % (…).`
+    `If fewer held-out notes may be accused by mistake, “loss” catches, with “no privacy”: at 1 %, 12 % (…).`
     """
     rows = rates[(rates["run"] == name) & (rates["attack"] == attack)].set_index("may accuse")
     parts = []
@@ -80,7 +80,7 @@ def fewer_accused(rates: pd.DataFrame, name: str, attack: str, level: str) -> st
     if not parts:
         return ""
     return (
-        f"If fewer held-out {WORDS[level][1]} may be accused by mistake, “{attack}” catches, of “{name}”: "
+        f"If fewer held-out {WORDS[level][1]} may be accused by mistake, “{attack}” catches, with “{name}”: "
         f"{'; '.join(parts)}."
     )
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from core.evaluation.memorisation.note_heat import Token
 
 SPLITS = {"member": "member (trained on)", "heldout": "held out (never trained on)"}
+PUBLIC = "member (not trained on by this public model)"
 TEXTS = 10  # generations shown
 NOTES = 4  # notes per page
 
@@ -69,7 +70,8 @@ def _card(choice: Choice, runs: Sequence[Run], asked: str) -> None:
             _in_this_session(choice.run, asked)
             _notes(choice, asked)
         return
-    st.header(f"Patient {literal(found['patient_id'])}, {SPLITS[found['split']]}")
+    split = PUBLIC if choice.run.spec.is_base and found["split"] == "member" else SPLITS[found["split"]]
+    st.header(f"Patient {literal(found['patient_id'])}, {split}")
     _figures(choice, found)
     left, right = st.columns(2)
     with left:

@@ -40,7 +40,8 @@ def prove(run: Run) -> None:
     """A section with a button; once somebody has asked, the checks and what they measured."""
     st.header("Check it here")
     st.markdown(
-        "ε is computed from four facts: each note is sampled by its own coin toss, its gradient is cut to C, every "
+        f"ε is computed from four facts: each {run.spec.privacy.unit} is sampled by its own coin toss, its gradient is "
+        "cut to C, every "
         "step gets noise σC once, and the noise is new each time. Does this program do that? The check takes a few "
         "steps and measures it."
     )

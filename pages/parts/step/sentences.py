@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 
 from core.evaluation.wording import percent_up
 from core.runs.run import Run
+from core.spec import Unit
 
 if TYPE_CHECKING:
     from core.training.step_gradients import ClippedSum, StepGradients
 
-HOW = """
-**The gradients** are those of the run's first step, at the public model's weights, of the notes that its seed samples.
-Each is of the note's mean loss over its tokens. Only their inner products *K* are kept. Everything here follows
-exactly from them: lengths √*Kᵢᵢ*, and the clipped sum's length √(*cᵀKc*) with factors *cᵢ* = min(1, *C*/length).
+_HOW = """
+**The gradients** are those of the run's first step, at the public model's weights, of the {units} that its seed
+samples. {each} Only their inner products *K* are kept.
+Everything here follows exactly from them: lengths √*Kᵢᵢ*, and the clipped sum's length √(*cᵀKc*) with factors
+*cᵢ* = min(1, *C*/length).
 
 **The plane** shows the two principal directions of the gradients (principal components, without centring). Noise falls
 on both with standard deviation σ*C*, as on every other direction.
@@ -23,10 +25,18 @@ on both with standard deviation σ*C*, as on every other direction.
 **The two bells** are exact: along the chosen gradient's own direction, the noisy sum with it and without it are two
 normal distributions, at most *C* apart and σ*C* wide. Someone who knows everything else and guesses from where the
 sum lies is right with probability Φ(distance / 2σ*C*), if in and out were equally likely before. A run has many such
-steps, and each samples only a part of the notes: ε counts both together. The ε trade-off page shows the result.
+steps, and each samples only a part of the {units}: ε counts both together. The ε trade-off page shows the result.
 
-A step divides the noisy sum by the expected number of notes, and Adam scales it: neither changes what is hidden.
+A step divides the noisy sum by the expected number of {units}, and Adam scales it: neither changes what is hidden.
 """
+
+
+def how(unit: Unit) -> str:
+    """How the page's figures are computed for a run that protects this unit."""
+    each = "Each is of the note's mean loss over its tokens."
+    if unit == "patient":
+        each = "Each is the sum over the patient's notes, of each note's mean loss over its tokens."
+    return _HOW.format(units=f"{unit}s", each=each)
 
 
 def summed(step: StepGradients, total: ClippedSum, norm: float, sigma: float, units: int, unit: str) -> str:
@@ -49,7 +59,7 @@ def hidden(moved: float, norm: float, sigma: float, unit: str) -> str:
     change = f"This {unit} moves the sum by **{moved:.3g}**, and no {unit} by more than C = {norm:.3g}."
     if not sigma:
         return f"{change} Without noise, the sum shows whether the {unit} was in it: **100 of 100** guesses are right."
-    right = NormalDist().cdf(moved / (2 * sigma * norm))
+    right = min(NormalDist().cdf(moved / (2 * sigma * norm)), math.nextafter(1, 0))  # never certain, with any noise
     return (
         f"{change} From the noisy sum of this step alone, and knowing every other {unit}, a guess whether it was in is "
         f"right with a chance of at most **{percent_up(right)}** (tossing a coin: 50\u00a0%)."
@@ -70,4 +80,4 @@ def whose(step: StepGradients, run: Run) -> str:
     other = " “Figures only”: this run's texts and scores were left out." if run.figures_only else ""
     if not run.has_model:
         other += " Its weights are not kept, so a model with a similar name on Home is from another run."
-    return f"{part} {own}, in the order of the notes. Each step draws a new sample.{other}"
+    return f"{part} {own}, in the order of the {unit}s. Each step draws a new sample.{other}"

@@ -263,8 +263,11 @@ def _each_seed(figure: go.Figure, axis: EpsilonAxis, rows: pd.DataFrame, *, row:
         mode="markers",
         name="single seeds (small circles)",
         showlegend=row == 1,
-        customdata=several[["seed"]],
-        hovertemplate="seed %{customdata[0]}: %{y:.3g}<extra></extra>",
+        customdata=[
+            (seed, registry.figure_text(metric, value))
+            for seed, metric, value in several[["seed", "metric", "value"]].itertuples(index=False)
+        ],
+        hovertemplate="seed %{customdata[0]}: %{customdata[1]}<extra></extra>",
         marker={"size": 7, "symbol": "circle-open", "color": colour, "line": {"width": 1.5}},
         row=row,
         col=1,

@@ -189,7 +189,10 @@ def _rests_on(found: Recommendation) -> str:
     rows = found.table[(found.table["unit"] == found.unit) & (found.table["epsilon"] == found.epsilon)]
     if found.epsilon is None or rows.empty:
         return ""
-    parts = ["one run"] if int(rows["seeds"].max()) == 1 else []
+    single = [registry.measure_name(one) for one in rows.loc[rows["seeds"] == 1, "measure"]]
+    parts = []
+    if single:
+        parts = ["one run" if len(single) == len(rows) else f"one run for {' and '.join(single)}"]
     parts += ["one attack, the loss"] if advice.untried(found) else []
     return f"rests on {' and '.join(parts)}" if parts else ""
 

@@ -78,7 +78,8 @@ def _about(name: str, models: Models) -> str:
     groups: tuple[Sequence[Run | None], ...] = ([models.base], models.private, models.noiseless, models.plain)
     run = dict(zip(beside.MODELS, groups, strict=True))[name][0]
     recipe = "" if run is None or name == beside.BASE else f" ({trained(run)})"
-    return f"{beside.ABOUT[name]}{recipe}"
+    unit = models.private[0].spec.privacy.unit if models.private else "note"
+    return f"{beside.about(name, unit)}{recipe}"
 
 
 def _measures(figures: pd.DataFrame) -> list[tuple[str, str]]:

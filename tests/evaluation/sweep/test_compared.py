@@ -11,7 +11,7 @@ import pytest
 from core.evaluation.across_sizes import named_texts
 from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.sweep import beside
-from core.evaluation.sweep.beside import BITS, NAMES, PATIENT_AUC
+from core.evaluation.sweep.beside import BITS, MODELS, NAMES, PATIENT_AUC, PRIVATE, about
 from core.evaluation.sweep.derived import bits_per_character, derived, tokens_per_character
 from core.evaluation.sweep.sizes import bought, notes_text, other_sizes
 from core.evaluation.sweep.sweeps import sweeps_of
@@ -165,3 +165,9 @@ def test_what_patients_buy_is_each_hospitals_own_share_of_the_gain():
     assert [one.gain.value for one in found] == pytest.approx([0.5, 1.0, 0.75, 1.0])
     alone = {3_000: sizes[3_000][sizes[3_000]["epsilon"] == 8.0]}
     assert bought(alone, {3_000: points(alone[3_000])})[0].gain is None, "no run without privacy, no gain"
+
+
+def test_what_a_private_run_clips_is_named_by_its_unit() -> None:
+    assert about(PRIVATE, "patient").startswith("each patient's gradient clipped")
+    assert about(PRIVATE, "note").startswith("each note's gradient clipped")
+    assert all("{" not in about(name, "note") for name in MODELS)

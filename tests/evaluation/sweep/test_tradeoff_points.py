@@ -99,6 +99,17 @@ def test_an_interval_over_seeds_is_never_narrower_than_the_runs_own(metrics):
     assert found["high"] == pytest.approx(mean_interval(values)[2]) and found["low"] == 1.0  # no perplexity below 1
 
 
+def test_no_interval_over_seeds_goes_beyond_the_most_that_a_rank_can_expose():
+    """Two seeds, 9.9 and 9.7 bits: Student's t ends at 11, but a secret is one of 1,000."""
+    rows = [
+        run("gpt2", 8.0, seed)[lambda frame: frame["metric"] == "exposure:8"].assign(value=value, low=8.0, high=9.96)
+        for seed, value in enumerate((9.9, 9.7))
+    ]
+    found = curve(points(pd.concat(rows, ignore_index=True)), "exposure:8").iloc[0]
+    assert mean_interval(np.array([9.9, 9.7]))[2] > 11
+    assert found["high"] == pytest.approx(math.log2(1_000)) and found["low"] == pytest.approx(8.0)
+
+
 def test_bits_and_tokens_are_no_shares():
     """What stands in for perplexity has no upper end: an interval over seeds is not cut at 1."""
     for metric, value in (("bits_per_character_heldout", 3.0), ("tokens_per_note_heldout", 58.0)):

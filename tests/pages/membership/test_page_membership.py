@@ -170,7 +170,7 @@ def test_rates_without_a_figure_are_left_out():
     columns = ["run", "attack", "may accuse", "accuses", "catches", "low", "high", "note"]
     told = sentences.fewer_accused(pd.DataFrame(rows, columns=columns), "a", "loss", "sample")
     assert told.replace("\u00a0", " ") == (
-        "If fewer held-out notes may be accused by mistake, “loss” catches, of “a”: at 1 %, 5.0 % (95 % interval "
+        "If fewer held-out notes may be accused by mistake, “loss” catches, with “a”: at 1 %, 5.0 % (95 % interval "
         "0 % to 10 %)."
     )
     assert sentences.fewer_accused(pd.DataFrame(columns=columns), "a", "loss", "sample") == ""
@@ -184,8 +184,8 @@ def test_the_headline_has_every_model_that_the_picture_shows():
     }
     told = sentences.roc_sentence(curves, "loss", "sample").replace("\u00a0", " ")
     assert told.startswith("If 10 % of held-out notes may be accused by mistake, the attack “loss” catches 29 % (95 %")
-    assert "27 % to 32 %) of the training notes of “a” and 11 % (95 % interval 10 % to 13 %) of “b”; random" in told
-    assert told.endswith("of “b”; random guessing would catch 10 %.")
+    assert "27 % to 32 %) of members' notes with “a” and 11 % (95 % interval 10 % to 13 %) with “b”; random" in told
+    assert told.endswith("with “b”; random guessing would catch 10 %.")
 
 
 @pytest.mark.parametrize("view", list(VIEWS))
@@ -201,7 +201,7 @@ def test_the_roc_question_is_about_the_curve_that_answers_it(audited, monkeypatc
     app.multiselect(key="attacks-ROC").set_value(["zlib"]).run()
     answer = said(app)
     assert "the attack “zlib” catches" in answer, "the first model has not had it"
-    assert "of the training notes of “no privacy”; random guessing would catch" in answer
+    assert "of members' notes with “no privacy”; random guessing would catch" in answer
 
 
 def test_the_surest_attack_is_told_from_the_one_with_the_highest_value():

@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import re
+from statistics import NormalDist
 from types import SimpleNamespace
 
 import numpy as np
@@ -59,6 +60,30 @@ def test_the_page_shows_what_the_command_computes(data, stored, smoke_specs):
     assert control(app, "step-inside").value and control(app, "step-sigma").value > 0
 
 
+def test_untouched_noise_is_the_runs_own_to_the_last_digit(data, smoke_specs):
+    """The slider has two decimals. A bound computed from them would be too low where they are rounded up."""
+    sigma = Workspace(data, shared=()).run(smoke_specs["dp"].run_id).privacy.noise_multiplier
+    app = visit("step")
+    slider = control(app, "step-sigma")
+    assert slider.value == round(sigma, 2) != sigma
+    (shown,) = re.findall(r"at most \*\*([\d.]+)\u00a0%\*\*", said(app))
+    (moved,) = re.findall(r"This note moves the sum by \*\*([\d.]+)\*\*", said(app))
+    assert moved == "1", "as far as C lets it"
+    right = 100 * NormalDist().cdf(1 / (2 * sigma))
+    assert right <= float(shown) < right + 0.01
+
+
+def test_a_run_per_patient_is_described_by_patients(stored, smoke_workspace, smoke_specs):
+    assert "sum over the patient's notes" in sentences.how("patient") and "part of the patients" in sentences.how(
+        "patient"
+    )
+    assert "of the note's mean loss" in sentences.how("note") and "{" not in sentences.how("note")
+    run = Workspace(smoke_workspace, shared=()).run(smoke_specs["dp"].run_id)
+    privacy = run.spec.privacy.model_copy(update={"unit": "patient"})
+    each = SimpleNamespace(spec=run.spec.model_copy(update={"privacy": privacy}), figures_only=False, has_model=True)
+    assert "in the order of the patients" in sentences.whose(stored, each)
+
+
 def test_without_a_private_run_it_says_so(monkeypatch, tmp_path):
     monkeypatch.setenv("PHILAB_DATA", str(tmp_path))
     assert "There is no private run yet" in visit("step").info[0].value
@@ -78,6 +103,7 @@ def test_the_chance_of_a_right_guess_is_that_of_two_bells():
     """Known answer: at a distance of two standard deviations, Φ(1) = 84.134 % of guesses are right, told rounded up."""
     assert "at most **84.14\u00a0%**" in sentences.hidden(1.0, 1.0, 0.5, "note")
     assert "at most **50\u00a0%**" in sentences.hidden(0.0, 1.0, 0.5, "note")
+    assert "at most **just under 100\u00a0%**" in sentences.hidden(1.0, 1.0, 0.04, "note"), "1.0 in double precision"
     rng = np.random.default_rng(0)
     inside = rng.integers(0, 2, 200_000)
     seen = inside * 0.7 + rng.normal(size=200_000) * 1.3 * 0.9

@@ -39,6 +39,14 @@ def test_a_cell_holds_the_figure_alone_and_the_attack_has_a_column():
     assert _wide(FOUND.assign(met=True), SPENT)["all met"].tolist() == ["✓", "✓"]
 
 
+def test_too_little_usefulness_is_not_met_and_no_question():
+    """A limit on usefulness is a lower one: a high end below it is a clear failure, whatever smaller ε do."""
+    table = FOUND.assign(limit=FOUND["limit"].where(FOUND["measure"] != UTILITY, 0.9), met=False)
+    wide = _wide(table, SPENT).set_index("ε")
+    assert wide["gain kept"].str[0].tolist() == ["✗", "✗"] and wide["all met"].tolist() == ["✗", "✗"]
+    assert _attacks_caption(table[table["measure"] == UTILITY]) == ""
+
+
 def test_the_caption_names_the_attacks_in_words_and_explains_the_question_mark():
     told = _attacks_caption(FOUND)
     assert "the likelihood ratio to several reference models (RMIA), the loss attack." in told
@@ -51,7 +59,8 @@ def test_a_recommendation_says_if_it_rests_on_one_training_or_one_attack():
     def told(epsilon: float | None) -> str:
         return _rests_on(Recommendation(LIMITS, epsilon, None, FOUND, FOUND, (), unit="note"))
 
-    assert told(30.0) == "rests on one attack, the loss" and told(8.0) == told(None) == ""
+    assert told(30.0) == "rests on one attack, the loss" and told(None) == ""
+    assert told(8.0) == "rests on one run for membership AUC", "the usefulness is that of three"
     alone = FOUND.assign(seeds=1)
     found = Recommendation(LIMITS, 30.0, None, alone, alone, (), unit="note")
     assert _rests_on(found) == "rests on one run and one attack, the loss"

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -20,6 +21,7 @@ from core.evaluation.sweep.sweeps import sweeps_of
 from core.evaluation.wording import perplexity_text
 from core.jobs.engine import Engine, Job
 from core.runs.store import Workspace
+from core.training.accounting.mechanism import Mechanism
 from pages.parts.session import classroom
 from pages.parts.tradeoff import slider
 from pages.parts.tradeoff.charts import EpsilonAxis
@@ -207,6 +209,22 @@ def test_an_imagined_training_starts_from_the_sweeps_own(data, smoke_specs):
     assert opening["sigma"] == pytest.approx(made.noise_multiplier, rel=1e-3) and opening["steps"] == made.steps
     assert opening["batch"] / opening["units"] == pytest.approx(made.sample_rate, rel=1e-3)
     assert said(app, "## ε = ").startswith("## ε = 8 per note")
+
+
+def test_an_imagined_training_per_patient_counts_patients(monkeypatch):
+    """The batch size counts notes for either unit, and q is the same share of both."""
+    mechanism = Mechanism(
+        unit="patient", noise_multiplier=2.0, sample_rate=1_024 / 11_815, steps=139, delta=1e-5, max_grad_norm=1.0
+    )
+    run = SimpleNamespace(privacy=mechanism, spec=SimpleNamespace(training=SimpleNamespace(batch_size=1_024)))
+    notes = pd.DataFrame({"patient_id": [f"P{number % 1_235}" for number in range(11_815)]})
+    monkeypatch.setattr(what_if.noise_grid, "example", lambda sweep: run)
+    monkeypatch.setattr(what_if.resources, "training_notes", lambda run: notes)
+    first = what_if._opening(SimpleNamespace())
+    assert (first.units, first.size, first.unit) == (1_235, 107, "patient")
+    monkeypatch.setattr(run, "privacy", mechanism.model_copy(update={"unit": "note"}))
+    first = what_if._opening(SimpleNamespace())
+    assert (first.units, first.size, first.unit) == (11_815, 1_024, "note")
 
 
 def test_another_hospital_brings_its_own_settings_and_a_link_stands_at_first(monkeypatch):

@@ -130,6 +130,9 @@ def _opening(sweep: Sweep) -> Setting:
         return Setting(0.95, 3_000, 256, 140, 1e-5, "note")
     mechanism, size = run.privacy, run.spec.training.batch_size
     units = max(size, round(size / mechanism.sample_rate))
+    if mechanism.unit == "patient":  # the batch size counts notes for either unit
+        units = int(resources.training_notes(run)["patient_id"].nunique())
+        size = max(1, round(mechanism.sample_rate * units))
     return Setting(
         float(f"{mechanism.noise_multiplier:.4g}"), units, size, mechanism.steps, mechanism.delta, mechanism.unit
     )
