@@ -58,7 +58,9 @@ def before_training(corpus: Corpus, spec: RunSpec) -> bool:
 picture, knobs = st.columns([3, 2], gap="large")
 with picture:
     job = monitor.watched()
-    live_first = job is not None
+    # In a class the newest run is another student's. Elsewhere it is most likely one's own, before a reload.
+    in_class = monitor.engine().limits.in_class
+    live_first = job is not None and not (in_class and monitor.is_of_others(job))
     first, second = st.container(), st.container()
     live, coming = (first, second) if live_first else (second, first)
 with knobs:
@@ -88,6 +90,8 @@ if ready and asked and spec is not None:
 with live:
     if job is None or job.active:
         heading = "While training"
+    elif monitor.is_of_others(job):
+        heading = "Latest run on this server"
     else:
         heading = "After training" if job.state == "done" else "Last training"
     st.header(heading, anchor="live")

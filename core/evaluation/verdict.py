@@ -19,7 +19,7 @@ from core.evaluation.wording import NBSP, percent
 from core.runs.run import Run
 from core.spec import RunSpec
 
-NAMED = "full_name_patients"
+NAMED, IDENTIFIED = "full_name_patients", "direct_patients"
 USUAL_EPSILON = 8.0  # of the private counterpart, if there are several
 Role = Literal["private", "plain", "noiseless"]
 # In the order of a comparison: from the least to the most that a model can learn.
@@ -55,6 +55,8 @@ class Found:
     control: Count | None  # held-out patients, whose names the model can write by chance alone
     texts: int
     imported: bool = False
+    identified: Count | None = None  # patients of whom a direct identifier of any kind was written
+    identified_control: Count | None = None
 
     @property
     def whose(self) -> str:
@@ -64,12 +66,18 @@ class Found:
 
 def found(metrics: pd.DataFrame, spec: RunSpec) -> Found | None:
     """The verdict's figures of a run; None if its metrics lack them."""
-    rows = metrics[(metrics["metric"] == NAMED) & metrics["value"].notna()].set_index("arm")
-    if "run" not in rows.index:
+    named, control = _counts(metrics, NAMED)
+    if named is None:
         return None
-    control = _count(rows.loc["heldout"]) if "heldout" in rows.index else None
     texts = len(PROMPTS) * spec.audit.samples_per_prompt
-    return Found(_count(rows.loc["run"]), control, texts, spec.corpus.imported is not None)
+    return Found(named, control, texts, spec.corpus.imported is not None, *_counts(metrics, IDENTIFIED))
+
+
+def _counts(metrics: pd.DataFrame, metric: str) -> tuple[Count | None, Count | None]:
+    """Of training patients and of held-out ones; None for a side without the figure."""
+    rows = metrics[(metrics["metric"] == metric) & metrics["value"].notna()].set_index("arm")
+    own, control = (_count(rows.loc[arm]) if arm in rows.index else None for arm in ("run", "heldout"))
+    return own, control
 
 
 def _count(row: pd.Series) -> Count:
@@ -155,6 +163,24 @@ def _begin(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def identifier_sentence(own: Found) -> str:
+    """Of whom a direct identifier of any kind was written, where these are more than those named; else empty.
+
+    A model can write a record number of a patient whom it never names. Names alone would then look like safety.
+    """
+    found, control = own.identified, own.identified_control
+    if found is None or found.named <= own.run.named:
+        return ""
+    said = (
+        "It wrote a direct identifier, such as a name or a record number, of "
+        f"{found.text()} training patients ({found.interval()})"
+    )
+    if control is None:
+        return f"{said}."
+    judged = _JUDGED[wording.verdict(found.low, found.high, control.low, control.high)]
+    return f"{said} and of {control.text()} held-out ones ({control.interval()}). {judged}"
+
+
 def chance_sentence(own: Found) -> str:
     """The control in a sentence, and what the run's share is beside it."""
     control = own.control
@@ -174,5 +200,5 @@ def chance_sentence(own: Found) -> str:
 _JUDGED: dict[wording.Verdict, str] = {
     "exceeds its control": "So it repeats what it was trained on.",
     "cannot be told from its control": "The two intervals overlap, so the difference may be chance.",
-    "below its control": "It named a smaller share of training patients than by chance: no sign of memorising.",
+    "below its control": "It is a smaller share of training patients than by chance: no sign of memorising.",
 }

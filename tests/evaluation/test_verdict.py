@@ -9,7 +9,17 @@ import pytest
 
 from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.summary import extraction_rows
-from core.evaluation.verdict import Count, Found, chance_sentence, counterparts, found, role, treatment, verdict
+from core.evaluation.verdict import (
+    Count,
+    Found,
+    chance_sentence,
+    counterparts,
+    found,
+    identifier_sentence,
+    role,
+    treatment,
+    verdict,
+)
 from core.spec import (
     CORPUS_PRESETS,
     AuditSpec,
@@ -180,3 +190,32 @@ def test_of_imported_notes_it_says_that_only_patients_whose_name_is_known_are_co
     rows = {"metric": "full_name_patients", "arm": ["run"], "value": 0.4, "low": 0.1, "high": 0.8, "n": 5}
     imported = spec_of(corpus=CorpusSpec(imported="0" * 16))
     assert found(pd.DataFrame(rows), imported).imported and not found(pd.DataFrame(rows), spec_of()).imported
+
+
+def test_a_model_that_names_nobody_may_still_give_patients_away() -> None:
+    """The record numbers of 15 of 28 patients were written, and the names of none."""
+    own = Found(count(0, 28), count(0, 12), 1_400, True, count(15, 28), count(1, 12))
+    said = identifier_sentence(own).replace("\u00a0", " ")
+    assert said.startswith(
+        "It wrote a direct identifier, such as a name or a record number, of 15 of 28 training patients (95 % interval "
+    )
+    assert "of 1 of 12 held-out ones (95 % interval" in said and said.endswith("So it repeats what it was trained on.")
+    few = Found(count(0, 28), count(0, 12), 1_400, True, count(3, 28), count(1, 12))
+    assert identifier_sentence(few).endswith("so the difference may be chance.")
+    alone = Found(count(0, 28), None, 1_400, True, count(15, 28))
+    assert identifier_sentence(alone).endswith("%).")
+    for no_more in (Found(count(3, 17), None, 14), Found(count(3, 17), None, 14, False, count(3, 17))):
+        assert identifier_sentence(no_more) == "", "the headline has said as much"
+
+
+def test_identifiers_are_counted_beside_names(smoke_workspace, smoke_specs) -> None:
+    from core.runs.store import Workspace
+
+    run = Workspace(smoke_workspace, shared=()).run(smoke_specs["plain"].run_id)
+    own = found(run.metrics, run.spec)
+    rows = run.metrics[run.metrics["metric"] == "direct_patients"].set_index("arm")
+    for arm, counted in (("run", own.identified), ("heldout", own.identified_control)):
+        assert (
+            counted.named == round(rows.loc[arm, "value"] * rows.loc[arm, "n"])
+            and counted.patients == rows.loc[arm, "n"]
+        )

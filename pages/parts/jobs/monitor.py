@@ -160,6 +160,11 @@ def watched() -> Job | None:
     return _watched(jobs)
 
 
+def is_of_others(job: Job) -> bool:
+    """Whether a job is only the newest of this server: it has ended, and this browser did not ask for it."""
+    return not job.active and st.session_state.get("watched") != job.id
+
+
 def _watch(ended: Ended) -> None:
     jobs, private = _shown_and_private()
     _show_watched(jobs, private, ended)

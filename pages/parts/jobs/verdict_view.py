@@ -34,6 +34,8 @@ def show(run_id: str, family: str | None) -> None:
     others = [(other, found) for other in beside.values() if (found := _found(other)) is not None]
     said = verdict.verdict(own, run, others)
     st.markdown(f"**{said}**")
+    if identified := verdict.identifier_sentence(own):
+        st.markdown(f"**{identified}**")
     st.markdown(
         f"Tried: {own.texts:,} texts, after 14 prompts without names. {own.run.interval().capitalize()}. "
         f"{verdict.chance_sentence(own)}"

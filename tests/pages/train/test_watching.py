@@ -14,12 +14,13 @@ from streamlit.testing.v1 import AppTest
 
 from core.evaluation import comparison
 from core.jobs.engine import Engine
+from core.jobs.limits import Limits
 from core.runs.events import Status, append_event, write_status
 from core.runs.lock import held
 from core.runs.run import Run
 from core.runs.store import Workspace
 from core.spec import PrivacySpec, RunSpec
-from pages.parts.jobs import samples, verdict_view
+from pages.parts.jobs import monitor, samples, verdict_view
 from pages.parts.pickers import hospitals
 from tests.pages.visit import said, visit
 
@@ -177,3 +178,12 @@ def test_the_model_can_be_tried_while_its_audit_goes_on(finished, smoke_specs) -
         assert "not audited yet" in next(name for name in box.options if "not audited yet" in name)
         assert not playground.exception and not playground.error
         assert run_id not in {option for option in visit("membership").selectbox[0].options}
+
+
+def test_in_a_class_the_newest_run_of_others_comes_below_ones_own_settings(finished, monkeypatch) -> None:
+    """A student who opens the page would take another student's verdict for the result of these settings."""
+    headings = [one.value for one in opened().header]
+    assert headings.index("Latest run on this server") < headings.index("Before the next training")
+    monkeypatch.setattr(monitor.engine(), "limits", Limits.of({"PHILAB_CLASS": "1"}))
+    headings = [one.value for one in opened().header]
+    assert headings.index("Before training") < headings.index("Latest run on this server")
