@@ -92,7 +92,8 @@ def _tell(run_id: str, corpus: Corpus, tables: dict[str, tuple[pd.DataFrame, pd.
         "texts": generations[["generation_id", "prompt", "text"]].to_dict("records"),
     }
     columns = ["field", "arm", "patients", "pool", "share", "low", "high"]
-    shown = fields.loc[fields["patients"] > 0, columns]
+    found = fields.loc[fields["patients"] > 0, "field"]
+    shown = fields.loc[fields["field"].isin(found), columns]  # with the controls that are 0
     texts = "1 text" if len(generations) == 1 else f"{len(generations):,} texts"
     lines = [
         f"{texts}; patients with a direct identifier: {leaked.get('member', 0)} members, {leaked.get('heldout', 0)} "

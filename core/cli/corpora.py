@@ -155,6 +155,7 @@ def account(
     """Compute ε from the noise, or the noise from an ε or from a limit on the attacker, with the trade-off curve."""
     with errors_as_sentences():
         from core.training.accounting import gaussian
+        from core.training.accounting.risk import rounded_up
 
         limit = risk_limit(attacker_catches, falsely_accused, right_guesses)
         if [noise_multiplier, epsilon, limit].count(None) != 2:
@@ -174,6 +175,7 @@ def account(
         if sigma is None:
             assert epsilon is not None  # one of the three is given
             sigma = gaussian.noise_multiplier(target_epsilon=epsilon, **given)
+            sigma = rounded_up(sigma)  # as it is printed: training with it spends the ε beside it
         value, by = gaussian.epsilon_with_method(noise_multiplier=sigma, **given)
         text = (
             f"ε = {accounted_text(value)} at δ = {delta:g} (σ = {sigma:.6g}, q = {sample_rate:g}, {steps} steps; "

@@ -225,8 +225,12 @@ def _text(cohort: dict[str, Any]) -> str:
             continue
         what = f"what was released per {unit}" if both else f"per {unit}"
         lines.append(
-            f"  {what}, together: ε = {_promise(total['epsilon'])} at δ = {total['delta']:g} "
-            f"({total['accounting']}; the sum of the single ε is {_promise(total['sum_of_epsilons'])})"
+            f"  {what}, together: ε = {_promise(total['epsilon'])} at δ = {total['delta']:g}"
+            + (
+                f" ({total['accounting']}; the sum of the single ε is {_promise(total['sum_of_epsilons'])})"
+                if math.isfinite(total["epsilon"])  # else nothing was composed: a release without privacy is in no sum
+                else ""
+            )
         )
         lines += [f"    {reason}" for reason in total["reasons"]]
         if "left" in total:

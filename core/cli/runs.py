@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
+from core.common.formatting import promised_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,8 +35,17 @@ def runs(data: DataFolder = None, as_json: AsJson = False) -> None:
         problems = workspace.problems()
         columns = ["run_id", "kind", "epsilon", "unit", "noise_source", "epochs", "seed", "corpus", "shipped"]
         rows = frame[columns].fillna({"noise_source": "–"})
+        units = [one.spec.privacy.unit if one.spec.privacy.private else "–" for one in found]
+        rows = rows.assign(epsilon=list(map(_epsilon, found)), unit=units)
         text = rows.to_string(index=False) if len(frame) else "No runs yet. Train one with `python -m core train`."
         answer({"runs": frame.to_dict("records"), "problems": problems}, "\n".join([text, *problems]), as_json=as_json)
+
+
+def _epsilon(run: Run) -> str:
+    """The ε that a run guarantees, whatever was asked for; none for the public model, which reads no notes."""
+    if run.spec.is_base:
+        return "–"
+    return "∞" if run.epsilon is None or math.isinf(run.epsilon) else promised_text(run.epsilon)
 
 
 def audit(

@@ -9,6 +9,7 @@ import typer
 
 from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
 from core.cli.settings import model_spec, stored_corpus
+from core.common.formatting import accounted_text
 from core.spec import CLINICAL, AuditSpec, Unit, VocabularySpec
 
 if TYPE_CHECKING:
@@ -48,9 +49,13 @@ def words(
                 raise BadInput(f"--unit: “{unit}” is neither note nor patient.")
             spec = VocabularySpec(epsilon=1.0, words=count, pieces=pieces, noise=noise)
             table = _cohort(workspace, corpus, model, spec, unit)
-        answer(
-            table.to_dict("records"), table.to_string(index=False, float_format=lambda x: f"{x:.4g}"), as_json=as_json
-        )
+        text = table.to_string(index=False, float_format=lambda x: f"{x:.4g}", formatters={"epsilon": _epsilon})
+        answer(table.to_dict("records"), text, as_json=as_json)
+
+
+def _epsilon(epsilon: float) -> str:
+    """A guarantee, so rounded up."""
+    return "–" if math.isnan(epsilon) else "∞" if math.isinf(epsilon) else accounted_text(epsilon)
 
 
 def _cohort(workspace: Workspace, corpus: str, model: str, spec: VocabularySpec, unit: Unit) -> pd.DataFrame:

@@ -11,6 +11,7 @@ import pandas as pd
 from core.attacks.probes.table import TARGET
 from core.evaluation.wording import percent
 
+SMALLEST = 0.001  # a number nearer to 0 is written as 0
 Verdict = Literal["leak", "no sign", "cannot tell"]
 
 
@@ -86,8 +87,10 @@ def _between(found: Found, scale: float, form: str) -> str:
 
 
 def _plain(number: float, form: str) -> str:
-    """A number with a typographic minus sign, and without a sign if it rounds to zero."""
+    """A number with a typographic minus sign. An end just beside 0 gets more digits: it must not seem to touch it."""
     text = f"{number:{form}}"
+    if float(text) == 0 and abs(number) >= SMALLEST:
+        text = f"{number:+.1g}" if form.startswith("+") else f"{number:.1g}"
     return (
         text.replace("-", "−")
         if any(digit in "123456789" for digit in text)

@@ -151,10 +151,7 @@ def status(job_id: str) -> Job | None:
 
 
 def watched() -> Job | None:
-    """The job that is shown: one chosen in this browser, one under way, or the training that ended last.
-
-    Call it first: if a job changes after that, `watch` draws the page again.
-    """
+    """The job that is shown (`_watched`). Call it first: if a job changes after that, `watch` draws the page again."""
     jobs = _jobs()
     _changed(jobs)
     return _watched(jobs)

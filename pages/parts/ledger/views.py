@@ -109,7 +109,7 @@ def _total(found: dict, unit: str, budget: float) -> None:
         return
     if math.isinf(total.epsilon):
         sentence = f"Nothing is left of the budget ε = {setting_text(budget)}."
-        if total.releases:
+        if total.releases and math.isfinite(total.if_independent):
             sentence += (
                 f" The private releases alone, with secret noise, would total {promised_text(total.if_independent)}."
             )

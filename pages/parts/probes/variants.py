@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from core.evaluation.probes.comparison import compared
+from core.findings.wording import number_text
 from core.runs.run import Run
 from core.spec import RunSpec
 from pages.parts.common.data_table import data_table
@@ -44,10 +45,11 @@ def section(run: Run, runs: Sequence[Run]) -> None:
 
 
 def wide(table: pd.DataFrame) -> pd.DataFrame:
-    """`compared` with one row per probe and one column per variant: `leak: 0.15 (0.10 to 0.20)`."""
+    """`compared` with one row per probe and one column per variant: `leak: 0.150 (0.100 to 0.200)`."""
     cells = table.assign(
         said=[
-            f"{row.verdict}: {row.value:.2f} ({row.low:.2f} to {row.high:.2f})"
+            f"{row.verdict}: {number_text(row.value, 'number')} "
+            f"({number_text(row.low, 'number')} to {number_text(row.high, 'number')})"
             if row.value == row.value
             else row.verdict
             for row in table.itertuples()

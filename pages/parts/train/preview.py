@@ -127,7 +127,8 @@ def show_preview(spec: RunSpec, coming: Preview, *, most_notes: int) -> None:
     if spec.vocabulary is not None:
         st.caption(words_sentence(spec, coming.curve[1][-1] if coming.curve else None))
     for warning in coming.warnings:
-        st.warning(f"{warning[0].upper()}{warning[1:].rstrip('.')}.", icon=":material/warning:")
+        first = warning[0].upper() if warning[0].isascii() else warning[0]  # Δ is another quantity than δ
+        st.warning(f"{first}{warning[1:].rstrip('.')}.", icon=":material/warning:")
     if not privacy.private:
         return
     if coming.answered_by:

@@ -6,6 +6,7 @@ import math
 
 import streamlit as st
 from pydantic import ValidationError
+from streamlit.delta_generator import DeltaGenerator
 
 from core.common.formatting import REPRODUCIBLE, promised_text
 from core.evaluation.wording import ALL_RIGHT, most_right_guesses, right_of_100
@@ -65,12 +66,12 @@ def choose_run(corpus: CorpusSpec, *, notes: int, capped: int) -> RunSpec | str:
     )
     st.caption(f"{MODEL_NAMES[kind]} {KINDS[kind]}.")
     try:
-        privacy = _privacy(corpus)
+        privacy, meaning = _privacy(corpus)
         if privacy.unit == "patient":
             notes = capped
         privacy, training = _training(kind, privacy, corpus, notes=notes)
         words = choose_words(kind, privacy)
-        return RunSpec(
+        spec = RunSpec(
             corpus=corpus,
             model=ModelSpec(kind=kind),
             privacy=privacy,
@@ -78,13 +79,18 @@ def choose_run(corpus: CorpusSpec, *, notes: int, capped: int) -> RunSpec | str:
             audit=audit_of(corpus),
             vocabulary=words,
         )
+        if meaning is not None:
+            meaning.caption(_meaning(spec))
+        return spec
     except ValidationError as error:
         return sentence(error, SYMBOLS)
     except ValueError as error:
-        return f"{str(error)[0].upper()}{str(error)[1:]}."
+        said = str(error)
+        return f"{said[0].upper() if said[0].isascii() else said[0]}{said[1:]}."  # Δ is another quantity than δ
 
 
-def _privacy(corpus: CorpusSpec) -> PrivacySpec:
+def _privacy(corpus: CorpusSpec) -> tuple[PrivacySpec, DeltaGenerator | None]:
+    """The privacy settings, and the place below the slider over ε for what that ε guarantees: more settings decide."""
     mode = st.segmented_control(
         "Privacy",
         ["budget", "risk", "noise"],
@@ -96,7 +102,7 @@ def _privacy(corpus: CorpusSpec) -> PrivacySpec:
         help="Choose the privacy budget (ε), what an attacker may achieve, or the amount of noise (σ). Each determines "
         "the others.",
     )
-    target = sigma = limit = None
+    target = sigma = limit = meaning = None
     if mode == "risk":
         limit, sigma = choose_limit(), 1.0  # σ follows from the limit once batch size and epochs are known
     elif mode == "noise":
@@ -106,7 +112,7 @@ def _privacy(corpus: CorpusSpec) -> PrivacySpec:
         options = {epsilon_key(epsilon): float(epsilon) for epsilon in EPSILONS}
         chosen = options[pick("Privacy budget ε: ← more private · more useful →", "epsilon", options, "8")]
         target = None if math.isinf(chosen) else chosen
-        st.caption(_meaning(target))
+        meaning = st.empty()
     private = target is not None or sigma is not None
     unit, delta, accountant, secret = "note", 1e-5, "prv", False
     if private:
@@ -126,7 +132,7 @@ def _privacy(corpus: CorpusSpec) -> PrivacySpec:
                 accountant = st.selectbox(
                     "Accountant", list(ACCOUNTANTS), format_func=ACCOUNTANTS.__getitem__, key="accountant", **KEEP
                 )
-    return PrivacySpec(
+    chosen_privacy = PrivacySpec(
         target_epsilon=target,
         noise_multiplier=sigma,
         delta=delta,
@@ -135,6 +141,7 @@ def _privacy(corpus: CorpusSpec) -> PrivacySpec:
         noise_source="secret" if secret else None,
         risk_limit=limit,
     )
+    return chosen_privacy, meaning
 
 
 def _secret_noise(corpus: CorpusSpec) -> bool:
@@ -158,10 +165,14 @@ def _secret_noise(corpus: CorpusSpec) -> bool:
     return secret
 
 
-def _meaning(target: float | None) -> str:
-    """What an ε guarantees: how far it limits the change of anyone's odds that one unit was in the data."""
+def _meaning(spec: RunSpec) -> str:
+    """What the chosen ε guarantees: how far it limits the change of anyone's odds that one unit was in the data."""
+    target = spec.privacy.target_epsilon
     if target is None:
         return "No privacy: the influence of a note is not limited. Use this to see what leaks."
+    if not spec.target_is_guaranteed:
+        why = "the words add to it" if spec.vocabulary is not None else "GDP mostly under-reports it"
+        return f"The run guarantees a larger ε than this one, because {why}: see its figures before training."
     if right_of_100(most_right_guesses(target)) == ALL_RIGHT:  # e^ε is astronomical, or no number of the machine's
         return (
             "This ε promises nothing: it hardly limits how far the model changes anyone's odds that one protected "

@@ -356,6 +356,8 @@ def test_a_difference_is_written_as_finely_as_the_figures_it_is_of():
     assert hundred(own, "cases") == "80.3 of 100 cases (95\u00a0% interval 78.0 to 86.0)"
     assert hundred(other).startswith("91.7 of 100 (") and points(link).startswith("−11.4 of 100 (")
     assert hundred(Found(math.nan, math.nan, math.nan, 0), "cases") == "not measured"
+    below = Found(-0.025, -0.051, -0.0000947, 44)
+    assert points(below).endswith("−5.1 to −0.009)"), "an end just below 0 is no 0, which would contradict the verdict"
 
 
 def test_a_score_that_is_no_number_is_refused():

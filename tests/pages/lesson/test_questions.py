@@ -78,6 +78,23 @@ def test_who_has_seen_an_answer_is_not_asked_before_the_lesson_any_more(served):
     assert "You have already seen an answer" in app.caption[0].value
 
 
+def test_a_student_is_warned_that_next_skips_the_questions_still_open(served):
+    host = press(visit("lesson"), "class-open")
+    student = visit("lesson", room=link(host, "room"))
+
+    def onward() -> str:
+        return next(button.label for button in student.button if button.key == "lesson-next")
+
+    assert onward() == "Skip to step 1"
+    answer(student, "before", (0,))
+    assert "Question 2 of 3" in [one.value for one in student.caption] and onward() == "Skip to step 1"
+    press(student, "quiz-before-1-0")
+    press(student, "quiz-before-2-0")
+    assert onward() == "Next"
+    press(student, "lesson-next")
+    assert link(student, "step") == "1" and onward() == "Next"
+
+
 def test_a_class_sees_what_it_learned_when_the_presenter_shows_it(served):
     host = press(visit("lesson"), "class-open")
     code = link(host, "room")
@@ -128,3 +145,9 @@ def test_the_chart_draws_each_share_with_its_interval():
     assert list(before.x) == [4 / 11, 1.0] and list(after.x) == [8 / 11, 1.0]
     assert before.error_x.array[0] == pytest.approx(found[0].before.high - 4 / 11)
     assert after.error_x.arrayminus[1] == pytest.approx(1.0 - found[1].after.low) and found[1].after.low < 0.5
+
+
+def test_an_interval_that_leaves_zero_out_is_not_shown_to_touch_it():
+    """Seven of fourteen changed to the right answer, none away: p = 2/2⁷ < .05/3, and the interval begins at .46."""
+    said = learned.sentence(Pairs(stayed_right=5, gained=7, lost=0, stayed_wrong=2)).replace("\u00a0", " ")
+    assert "98.3 % interval of the difference: +0.5 to +7" in said and "more than chance explains" in said

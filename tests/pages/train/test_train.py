@@ -78,7 +78,8 @@ def test_every_epsilon_of_the_slider_has_a_meaning(data):
     told = {one: f"at most {limit}-fold" for one, limit in limits.items()} | {"inf": "No privacy"}  # e^ε, rounded up
     nothing = "This ε promises nothing"
     for chosen in training_settings.EPSILONS:
-        assert told.get(f"{chosen:g}", nothing) in training_settings._meaning(None if chosen == math.inf else chosen)
+        privacy = PrivacySpec(target_epsilon=None if chosen == math.inf else chosen)
+        assert told.get(f"{chosen:g}", nothing) in training_settings._meaning(RunSpec(corpus={}, privacy=privacy))
     app = opened(epsilon="1000", **TINY)
     assert not app.exception and any(caption.value.startswith(nothing) for caption in app.caption)
 
