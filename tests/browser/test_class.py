@@ -64,7 +64,12 @@ def test_the_presenter_sees_at_once_what_a_student_predicts(chromium, server, sh
 
     press(student, "ArrowRight", student.get_by_role("heading", level=2, name=re.compile("^2")))
     press(student, "ArrowLeft", student.get_by_role("heading", level=2, name=re.compile("^1")))
-    host.get_by_role("button", name="Restart the class").click()
+    host.get_by_role("button", name="Restart the class").press("Enter")
+    again = host.get_by_role("button", name="Restart and delete all votes")
+    expect(again).to_be_visible(timeout=WAIT)
+    expect(student.locator(".bars")).to_contain_text("1 prediction", timeout=WAIT)  # it asks first
+    again.press("Enter")
+    expect(again).to_have_count(0, timeout=WAIT)  # the popover closes
     expect(student.get_by_role("heading", name="Three questions")).to_be_visible(timeout=WAIT)  # nothing was pressed
     for page in (host, student):
         no_traceback(page)
@@ -119,6 +124,8 @@ def whole_in_window(host: Page, height: int) -> None:
     assert one["y"] >= 0 and one["y"] + one["height"] <= other["y"] + 1
     assert other["y"] + other["height"] <= height and one["height"] > 0.3 * height
     assert host.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight") <= height
+    beside = host.locator(".st-key-screen-right")
+    assert beside.evaluate("one => one.scrollHeight <= one.clientHeight + 1"), "what stands beside the chart is cut"
 
 
 def test_phones_get_their_buttons_back_when_the_presenter_stops_leading(chromium, server):

@@ -165,7 +165,7 @@ def page(name: str, question: str, *, heading: str = "", guesses: bool = False) 
         st.rerun()
     _forget_unusable_parameters()
     _stop_without_data()
-    classroom.enter()
+    classroom.enter(name)
     delivery.follow_reconnections()
     media.hide_addresses()
     st.session_state[_BEFORE], st.session_state[_NOW] = st.session_state.get(_NOW), name

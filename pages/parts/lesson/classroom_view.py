@@ -229,20 +229,39 @@ def host_panel() -> None:
             who = "People on this server's list can open it after they have signed in."
         st.caption(f"{who} Only counts are kept, for at most 12 hours after the class.")
     with st.container(horizontal=True):
-        st.button(
-            "Restart the class",
-            icon=":material/restart_alt:",
-            on_click=classroom.reset,
-            key="class-reset",
-            help="Clears all counts. Everyone who joined starts again at step 1.",
-        )
+        _restart()
         st.link_button(
             "View as a student",
             f"lesson?room={room}",
             icon=":material/school:",
             help="Opens the student view in a new tab, so you can rehearse before anyone joins.",
         )
-        st.button("Leave the class", icon=":material/logout:", on_click=classroom.leave, key="class-leave")
+        _leave()
+
+
+def _restart() -> None:
+    """Asks once more: votes cannot be brought back."""
+    # The key changes with the round, so that the popover closes after the click.
+    key = f"class-restart-{classroom.joined_round()}"
+    with st.popover("Restart the class", icon=":material/restart_alt:", key=key):
+        st.markdown("Deletes all votes and counts. Everyone who joined starts again with the three questions.")
+        st.button(
+            "Restart and delete all votes",
+            icon=":material/delete:",
+            type="primary",
+            on_click=classroom.reset,
+            key="class-reset",
+        )
+
+
+def _leave() -> None:
+    """Asks once more: without the key in the address, the presenter cannot lead the class again."""
+    with st.popover("Leave the class", icon=":material/logout:", key="class-leave-menu"):
+        st.markdown(
+            "The class stays open without you. To lead it again, open your address with `host=` from the browser's "
+            "history."
+        )
+        st.button("Leave and stop leading", icon=":material/logout:", on_click=classroom.leave, key="class-leave")
 
 
 def class_menu() -> None:
@@ -254,8 +273,10 @@ def class_menu() -> None:
         locked, icon = viewer.locked("host"), ":material/co_present:"
         st.button("Open a class", icon=icon, on_click=classroom.open_room, key="class-open", **locked)
         st.divider()
-        st.text_input("Or join with a class code", key="class-code")  # no limit: the browser drops a longer paste whole
-        st.button("Join", icon=":material/login:", on_click=_join_typed, key="class-join")
+        with st.form("class-form", border=False):  # Enter sends it
+            # No limit: the browser drops a longer paste whole.
+            st.text_input("Or join with a class code", key="class-code")
+            st.form_submit_button("Join", icon=":material/login:", on_click=_join_typed, key="class-join")
         refused = st.session_state.pop("class-refused", False)
         if refused:  # in the popover, which stays open and would cover it
             _no_class("Check the code.")

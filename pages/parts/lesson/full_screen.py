@@ -25,14 +25,17 @@ def show(number: int, every: tuple[Step, ...]) -> None:
     _bar(number, len(every))
     step = every[number - 1] if 1 <= number <= len(every) else None
     shown = classroom_view.is_shown(number)
-    left, right = st.columns([5, 3], gap="medium")
+    # The last step shows the votes for every ε, and below them guarantee, measurement and cost. Smaller type in a wider
+    # column fits the window.
+    dense = number == progress.STEPS and shown
+    left, right = st.columns([5, 5 if dense else 3], gap="medium")
     with left, st.container(key="screen-left"):
         _left(number, step, shown=shown)
     with right, st.container(key="screen-right"):
         if classroom.room():
             classroom_view.projected(number, shown=shown, draw=lambda now: _right(now, number, step, shown=shown))
         if step and shown:
-            with st.container(key="screen-reveal"):
+            with st.container(key="screen-dense" if dense else "screen-reveal"):
                 st.markdown(step.reveal)
         shell.whose_notes()
 

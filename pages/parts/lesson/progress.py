@@ -40,6 +40,7 @@ def begin(answers: Sequence[Sequence[str]]) -> None:
     if now and now.round != classroom.joined_round():
         restart()
         classroom.next_round()
+    _resume()
     _follow()
     if guess.given(key(step())) == "" and classroom.locked(step()):
         guess.forget(key(step()))  # skipped before the presenter led: it can still be voted on
@@ -88,6 +89,13 @@ def _link() -> tuple[str | None, ...]:
 
 def _linked_shown() -> set[int]:
     return {int(number) for number in st.query_params.get("shown", "") if number in "12345"}
+
+
+def _resume() -> None:
+    """A presenter who comes back continues where the class is: their link may be older, and all would follow it."""
+    now = classroom.counts()
+    if classroom.returned() and now and now.lead and now.step is not None:
+        go(now.step)
 
 
 def _follow() -> None:

@@ -102,11 +102,17 @@ def _questions(*, after: bool) -> None:
     quiz.ask(after=after)
 
 
+def _next_label(number: int) -> str:
+    """What Next does: the questions before the lesson come one after another without it."""
+    open_yet = number == progress.BEFORE and not quiz.done(after=False) and not quiz.closed(after=False)
+    return "Skip to step 1" if open_yet else "Next"
+
+
 def _turn(number: int) -> None:
     """Back and Next, as long as the presenter does not lead."""
     with st.container(horizontal=True):
         for label, key, to, end in (
             ("Back", "lesson-back", number - 1, progress.BEFORE),
-            ("Next", "lesson-next", number + 1, AFTER),
+            (_next_label(number), "lesson-next", number + 1, AFTER),
         ):
             st.button(label, key=key, disabled=number == end, on_click=progress.go, args=(to,), width="stretch")

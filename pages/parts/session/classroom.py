@@ -21,6 +21,7 @@ from pages.parts.session.rooms import Classroom, RoomGone, RoomsFull
 _ROOM, _HOST, _ROUND, _COUNTED = "class_room", "class_host", "class_round", "class_counted"
 _VERDICTS = "class_verdicts"  # what `verdicts` gave when the room was last read
 _SINCE, _ON_SCREEN = "class_since", "class_on_screen"
+_RETURNED = "class_returned"  # whether this session is a presenter's again, until the lesson has asked
 # Parameters that are a session's own.
 _PRIVATE = ("room", "host", "round", "guesses", "shown", "presenter", "guess", "screen", "before", "after")
 # Sent by “Show the class” alone, never by leading: the page would answer the prompt in its link.
@@ -58,26 +59,54 @@ def _told() -> Iterator[None]:
         )
 
 
-def enter() -> None:
+def enter(page: str) -> None:
     """Join the room in the link (`?room=CODE`), once per session. Every page calls this through `shell.page`.
 
-    With the host's key (`&host=KEY`), the session is the presenter's again and not a student's. A link with a round
+    With the host's key (`&host=KEY`), the session is the presenter's again and not a student's, also if it has joined
+    already: the presenter may have reloaded a page without the key, and gone back to one with it. A link with a round
     (`&round=2`) belongs to a page that was reloaded; its browser was counted when it joined, also one that keeps no
     cookie (`seat`).
+
+    Args:
+        page: The page's short name.
     """
-    code, key, number = (st.query_params.get(name, "") for name in ("room", "host", "round"))
+    code, number = (st.query_params.get(name, "") for name in ("room", "round"))
     code = code.upper()
-    if not code or code == st.session_state.get(_ROOM, ""):
+    joined = bool(code) and code == st.session_state.get(_ROOM)
+    if not code or (joined and st.session_state.get(_HOST)):
         return
     with _told():
         if code not in classroom():
             return
-        if key and viewer.may("host") and classroom().hosts(code, key):
+        key = _presenters_key(code, page, joined=joined)
+        if key:
             _take(code, key, classroom().counts(code).round)
+            st.session_state[_RETURNED] = True
+        elif joined:
+            return
         elif number.isdecimal() and len(number) < 9:
             _take(code, None, int(number))
         else:
             join(code)
+
+
+def _presenters_key(code: str, page: str, *, joined: bool) -> str | None:
+    """The host's key in the link, or that of a browser which has presented the room and reloads a page.
+
+    Only the lesson's address holds a key: presenters share their screen. There a link without one is a student's, with
+    which the presenter rehearses in the same browser.
+    """
+    key = st.query_params.get("host", "")
+    if not viewer.may("host"):
+        return None
+    if key and classroom().hosts(code, key):
+        return key
+    return None if joined or page == "lesson" else classroom().key_of(code, seat.seat())
+
+
+def returned() -> bool:
+    """Whether this session is a presenter's again since the last call."""
+    return bool(st.session_state.pop(_RETURNED, False))
 
 
 def join(code: str) -> bool:
@@ -110,6 +139,8 @@ def _take(code: str, key: str | None, number: int) -> None:
     st.session_state[_ROUND], st.session_state[_COUNTED] = number, set()
     sent = classroom().counts(code).sent
     st.session_state[_SINCE] = sent.number if sent else 0
+    if key:
+        classroom().present(code, key, seat.seat())
 
 
 def leave() -> None:

@@ -87,8 +87,9 @@ def limits_in_words(engine: Engine) -> str:
 
 def _key_form() -> None:
     with st.popover("Instructor", icon=":material/key:"):
-        st.text_input("Instructor's key", type="password", key=_TYPED, autocomplete="off")
-        st.button("Manage the queue", key="instructor-enter", on_click=_enter)
+        with st.form("instructor-form", border=False):  # Enter sends it
+            st.text_input("Instructor's key", type="password", key=_TYPED, autocomplete="off")
+            st.form_submit_button("Manage the queue", key="instructor-enter", on_click=_enter)
         if st.session_state.get(_WRONG):
             st.error(_refusal(), icon=":material/error:")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections import Counter
 from collections.abc import Iterable
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Literal
 
+MOST_PRESENTERS = 64  # browsers of a room that may lead it without the key
 QUESTIONS = 3  # asked before and after the lesson (`lesson.questions`)
 AFTER = 6  # the lesson's place that shows what the class learned; its answers are revealed like a step's
 
@@ -85,6 +87,7 @@ class Counts:
     revealed: frozenset[int] = frozenset()  # steps of the lesson whose answer the presenter has shown
     ends: float | None = None  # when the countdown ends, `time.time()`
     verdicts: Verdicts | None = None  # None: the presenter has neither hidden nor shown them
+    step: int | None = None  # the lesson's place at which the presenter leads, or last led; None in a new round
     learned: tuple[tuple[Chosen, Chosen], ...] = ()  # before and after, of everyone who answered one of the questions
 
 
@@ -95,6 +98,7 @@ class Seat:
     predictions: dict[int, str] = field(default_factory=dict)
     before: list[int | None] = field(default_factory=lambda: [None] * QUESTIONS)
     after: list[int | None] = field(default_factory=lambda: [None] * QUESTIONS)
+    joined: bool = False  # whether the room counted it; stays over rounds
 
 
 @dataclass
@@ -103,6 +107,7 @@ class Room:
 
     salt: str = field(default_factory=lambda: secrets.token_hex(16))
     host: str = ""  # digest of the host's key
+    presenters: list[str] = field(default_factory=list)  # digests of further keys, one for each presenter's browser
     round: int = 0
     joined: int = 0
     seats: dict[str, Seat] = field(default_factory=dict)  # by digest
@@ -117,10 +122,14 @@ class Room:
     revealed: set[int] = field(default_factory=set)
     ends: float | None = None
     verdicts: Verdicts | None = None  # rooms of earlier versions lack it
+    step: int | None = None
 
     def move(self, page: str, query: Iterable[tuple[str, str]]) -> None:
         """The presenter leads and is on this page. The same place again is no move."""
         place = _by_name(query)
+        asked = dict(place).get("step", "")
+        if page == "lesson" and len(asked) == 1 and asked in "0123456":
+            self.step = int(asked)
         if self.lead is None or (self.lead.page, self.lead.query) != (page, place):
             self.moves += 1
             self.lead = Lead(self.moves, page, place)
@@ -131,6 +140,35 @@ class Room:
         self.sent = Lead(self.moves, page, _by_name(query), exact=True)
         if self.lead is not None:
             self.lead = self.sent
+
+    def digest(self, thing: object) -> bytes:
+        """What the room keeps instead of a key, a seat or a sample."""
+        return hashlib.blake2b(repr(thing).encode(), key=bytes.fromhex(self.salt), digest_size=16).digest()
+
+    def hosts(self, key: str) -> bool:
+        """Whether this is the host's key, or that of a browser that has presented."""
+        digest = self.digest(key).hex()
+        return any([secrets.compare_digest(one, digest) for one in (self.host, *self.presenters)])
+
+    def seat_key(self, seat: str) -> str:
+        """The host's key that this seat has once it has presented."""
+        return self.digest(("presents", seat)).hex()
+
+    def present(self, key: str, seat: str) -> None:
+        """Note that this browser presents, if the key is the host's."""
+        if not self.hosts(key):
+            return
+        self._uncount(self.digest(seat).hex())
+        own = self.digest(self.seat_key(seat)).hex()
+        if own not in self.presenters and len(self.presenters) < MOST_PRESENTERS:
+            self.presenters.append(own)
+
+    def _uncount(self, seat: str) -> None:
+        """The browser with this digest turned out to be the presenter's: it is no student, and its votes are none."""
+        own = self.seats.pop(seat, Seat())
+        self.joined -= own.joined
+        for step, answer in own.predictions.items():
+            self.predictions[step][answer] -= 1
 
 
 def _by_name(query: Iterable[tuple[str, str]]) -> Query:

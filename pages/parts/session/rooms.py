@@ -8,7 +8,6 @@ is in the data folder (`session.room_store`), so that all servers of the folder 
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import re
 import secrets
@@ -69,7 +68,7 @@ class Classroom:
         who may open one `in_any_case`; for others RoomsFull is raised.
         """
         room, key = Room(), _draw(12)
-        room.host = _digest(room, key).hex()
+        room.host = room.digest(key).hex()
         with self._store.changing() as rooms:
             rooms.clear_out()
             there = rooms.last_used()
@@ -111,7 +110,20 @@ class Classroom:
             room, _ = self._look(code)
         except RoomGone:
             return False
-        return secrets.compare_digest(room.host, _digest(room, key).hex())
+        return room.hosts(key)
+
+    def present(self, code: str, key: str, seat: str) -> None:
+        """The presenter's browser, as the key shows: it is no student, and can come back by `key_of`."""
+        self._change(code, lambda room: room.present(key, seat))
+
+    def key_of(self, code: str, seat: str) -> str | None:
+        """A host's key for a browser that has presented this room; None for others.
+
+        It follows from the seat, which only the browser keeps. Reading the stored room gives no key.
+        """
+        room, _ = self._look(code)
+        key = room.seat_key(seat)
+        return key if room.hosts(key) else None
 
     def predict(self, code: str, seat: str, step: int, answer: str) -> bool:
         """Count a browser's first prediction of a step, if the presenter has not shown the answer; whether it counts.
@@ -131,7 +143,7 @@ class Classroom:
     def answers(self, code: str, seat: str) -> Answers:
         """What a browser has answered in this round."""
         room, _ = self._look(code)
-        return _answers(room.seats.get(_digest(room, seat).hex()))
+        return _answers(room.seats.get(room.digest(seat).hex()))
 
     def add_tries(self, code: str, run_id: str, tries: Tries) -> None:
         """Count a model's samples. Samples of a 65th model are not counted."""
@@ -148,7 +160,7 @@ class Classroom:
         """
         with self._store.changing() as rooms:
             room = _parsed(code, rooms.read(code))
-            return rooms.new_samples(code, room.round, [_digest(room, one) for one in samples], MOST_SAMPLES)
+            return rooms.new_samples(code, room.round, [room.digest(one) for one in samples], MOST_SAMPLES)
 
     def lead(self, code: str, page: str, query: Iterable[tuple[str, str]]) -> None:
         """The presenter leads and is on this page. The same place again is no move."""
@@ -246,7 +258,7 @@ def _draw(letters: int) -> str:
 
 def _seat(room: Room, seat: str) -> Seat | None:
     """The browser's answers; None for one beyond MOST_SEATS, which does not count."""
-    digest = _digest(room, seat).hex()
+    digest = room.digest(seat).hex()
     if digest not in room.seats and len(room.seats) >= MOST_SEATS:
         return None
     return room.seats.setdefault(digest, Seat())
@@ -263,8 +275,11 @@ def _unused(rooms: Rooms, code: str, used: float) -> bool:
 
 
 def _joined(room: Room, seat: str) -> int:
-    known = _digest(room, seat).hex() in room.seats
-    room.joined += not known and _seat(room, seat) is not None
+    known = room.digest(seat).hex() in room.seats
+    place = _seat(room, seat)
+    if place is not None and not known:
+        place.joined = True
+        room.joined += 1
     return room.round
 
 
@@ -299,10 +314,6 @@ def _answered(room: Room, seat: str, question: int, option: int, *, after: bool)
 def _add(room: Room, run_id: str, tries: Tries) -> None:
     if run_id in room.tries or len(room.tries) < MOST_KEYS:
         room.tries[run_id] = room.tries.get(run_id, Tries()) + tries
-
-
-def _digest(room: Room, thing: object) -> bytes:
-    return hashlib.blake2b(repr(thing).encode(), key=bytes.fromhex(room.salt), digest_size=16).digest()
 
 
 def _released(room: Room) -> None:
@@ -345,8 +356,9 @@ def _emptied(room: Room) -> int:
     room.predictions.clear()
     room.tries.clear()
     room.sent = None
-    for digest in room.seats:
-        room.seats[digest] = Seat()
+    room.step = None
+    for digest, seat in room.seats.items():
+        room.seats[digest] = Seat(joined=seat.joined)
     return room.round
 
 
@@ -365,6 +377,7 @@ def _copied(room: Room) -> Counts:
         revealed=frozenset(room.revealed),
         ends=room.ends,
         verdicts=room.verdicts,
+        step=room.step,
         learned=tuple((one.before, one.after) for one in map(_answers, room.seats.values()) if _any(one)),
     )
 

@@ -141,10 +141,12 @@ def test_a_job_that_is_too_long_is_refused_in_a_sentence(engine: Engine) -> None
 def test_the_key_makes_an_instructor_of_this_session_alone(engine: Engine) -> None:
     first, second = engine.submit(spec_of(1), OTHER).id, engine.submit(spec_of(2), OTHER).id
     app = visit("train", **TINY)
-    app.text_input(key="instructor_typed").set_value("3f2a").run()
+    submit = next(button.proto for button in app.button if button.key == "instructor-enter")
+    assert submit.is_form_submitter and submit.form_id == app.text_input(key="instructor_typed").proto.form_id, "Enter"
+    app.text_input(key="instructor_typed").set_value("3f2a")
     app.button(key="instructor-enter").click().run()
     assert any("Wrong key" in error.value for error in app.error) and "queue-close" not in keys(app)
-    app.text_input(key="instructor_typed").set_value(f" {KEY} ").run()
+    app.text_input(key="instructor_typed").set_value(f" {KEY} ")
     app.button(key="instructor-enter").click().run()
     assert not app.exception and not app.error
     app.button(key=f"first-{second}").click().run()
@@ -167,7 +169,7 @@ def test_a_key_that_is_soon_guessed_opens_nothing(
 ) -> None:
     monkeypatch.setenv("PHILAB_INSTRUCTOR_KEY", key)
     app = visit("train", **TINY)
-    app.text_input(key="instructor_typed").set_value(key).run()
+    app.text_input(key="instructor_typed").set_value(key)
     app.button(key="instructor-enter").click().run()
     assert ("queue-close" in keys(app)) == opens
     assert opens or "fewer than 12 characters, so it could be guessed" in app.error[0].value

@@ -15,6 +15,8 @@ from core.evaluation.guarantee.odds import mechanism_accuracy
 from core.evaluation.wording import NEARLY_ALL, most_right_guesses, pairs_of, right_of_100
 from core.runs.store import DEMO, Workspace
 from pages.parts.auditor.deck import drawn
+from pages.parts.lesson.figures import figures
+from pages.parts.lesson.steps import steps
 from tests.pages.visit import visit
 
 PLAIN, EIGHT, ONE = "gpt2-1ea4fd58ffd0", "gpt2-0a31e8681aba", "gpt2-9c478ef93063"
@@ -107,13 +109,25 @@ def test_the_plan_tells_the_figures_of_the_shipped_runs(shipped):
     names = [round(100 * share) for share in _figure(shipped, PLAIN, "full_name_patients")]
     assert "names of {} of 100 patients ({} to {})".format(*names) in PLAN
     assert _figure(shipped, PLAIN, "full_name_patients", "heldout")[0] == 0 and "of none of those held out" in PLAN
-    pairs = [pairs_of(_figure(shipped, PLAIN, name)[0])[0] for name in ("auc_loss", "auc_loss_patients")]
-    assert f"right in {pairs[0]} of 100 pairs" in PLAN and f"it is right in {pairs[1]}" in PLAN
+    assert f"right in {pairs_of(_figure(shipped, PLAIN, 'auc_loss')[0])[0]} of 100 pairs" in PLAN
     private = shipped.run(EIGHT).privacy
     told = right_of_100(most_right_guesses(private.epsilon(), private.delta))
     assert f"alone, {told} of 100 guesses" in PLAN
     assert f"exact accounting allows {right_of_100(mechanism_accuracy([private]))};" in PLAN
     assert f"in {pairs_of(_figure(shipped, EIGHT, 'auc_loss')[0])[0]} of 100 pairs. These" in PLAN
+
+
+def test_the_plan_says_what_the_screen_says(shipped):
+    found = figures()
+    assert found is not None
+    privacy, membership = steps(found)[2:4]
+    largest = privacy.right.removesuffix(" per note")
+    assert f"{privacy.asked.lower()} is {largest}: even there" in PLAN.lower()
+    assert "this ε limits nothing in practice" in privacy.reveal and "that ε limits nothing in practice" in PLAN
+    strongest = re.search(
+        r"the (strongest of \d+) membership attacks.* (is right in \S+ of \S+ pairs of patients)", membership.reveal
+    )
+    assert all(f"{words}" in PLAN for words in strongest.groups())
 
 
 def test_the_plan_tells_what_a_class_of_auditors_will_prove(shipped):

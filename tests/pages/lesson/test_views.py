@@ -93,6 +93,16 @@ def test_a_code_that_was_typed_wrong_is_to_be_checked_and_a_dead_link_to_be_repl
     assert typed.endswith("Check the code.") and linked.endswith("Ask for a new link.")
 
 
+def test_enter_in_the_box_for_the_code_joins_the_class(served):
+    app = visit("lesson", step="1")
+    box = app.text_input(key="class-code").proto
+    submit = next(button.proto for button in app.button if button.key == "class-join")
+    assert box.form_id and submit.is_form_submitter and submit.form_id == box.form_id
+    app.text_input(key="class-code").set_value(classroom.classroom().open()[0])
+    press(app, "class-join")
+    assert "**Class " in said(app)
+
+
 def test_why_nobody_can_join_takes_one_line_of_the_presenters_page(served, monkeypatch):
     monkeypatch.setattr(classroom_link, "join_url", lambda page, code: None)
     for only_here, short in ((True, "use `make class`"), (False, "no network")):
