@@ -56,7 +56,7 @@ from core.evaluation.report.tables import (
 )
 from core.evaluation.report.what_follows import accepted_limits, conditions, limit_lines, still_open
 from core.evaluation.sweep.limit_measures import costs
-from core.evaluation.sweep.recommendation import Recommendation
+from core.evaluation.sweep.recommendation import COLUMNS, Recommendation
 from core.evaluation.wording import guaranteed_text, most_right_guesses
 from core.runs.facts import RunFacts, run_facts
 from core.runs.ledger.choice import Choice
@@ -133,9 +133,9 @@ def first_page(
 ) -> Report:
     """The part of a report that its first page needs, in about a second; arguments and errors are those of `build`."""
     if not runs:
-        raise ValueError("a report is about at least one run: choose some")
+        raise ValueError("A report is about at least one run: choose some.")
     if len({run.spec.corpus for run in runs}) > 1:
-        raise ValueError("a report is about one cohort, and these runs were trained on several: make a report of each")
+        raise ValueError("A report is about one cohort, but these runs were trained on several. Make a report of each.")
     chosen, decision = subject_of(runs, subject), decision or Decision()
     corpus = workspace.corpus(runs[0].spec.corpus, store=False)
     releases = Ledger.of(workspace, runs[0].spec.corpus).releases()
@@ -157,7 +157,7 @@ def first_page(
         "planted": planted(runs, audits),
         "hipaa": hipaa(facts),
         "accepted_limits": accepted_limits(chosen, audits[chosen.id], decision),
-        "recommendation": pd.DataFrame() if recommendation is None else recommendation.table,
+        "recommendation": pd.DataFrame(columns=COLUMNS) if recommendation is None else recommendation.table,
         "ledger": ledger_table(releases),
     }
     names, about_cohort = short_names(runs, choices), cohort(corpus, chosen)

@@ -46,7 +46,6 @@ PERCENT_TICKS = {f"{sign}{one}%": f"{sign}{one}{NBSP}%" for one in _TICKS for si
 DASHES = {"dot": (1, 1), "dash": (3, 3), "longdash": (5, 5), "dashdot": (3, 1, 1, 1), "longdashdot": (5, 2, 1, 2)}
 THICK = 3  # pixels of a line in a legend
 TEXT_SIZE = 16  # pixels
-ONE_LINE = 50  # characters of an axis title that fit below a chart on anything but a phone
 LARGE_TEXT_SIZE = 22  # when the page is presented (the switch is in `shell.page`)
 
 
@@ -149,7 +148,8 @@ def hover_columns(frame: pd.DataFrame, number: Callable[[float], str] = percent)
 def wrapped(text: str, width: int = 24) -> str:
     """The text in lines of at most about `width` characters, so that an axis label leaves room for the chart.
 
-    Lines end at spaces, but not at non-breaking ones.
+    Lines end at spaces, but not at non-breaking ones. The server does not know how wide a window is: a title below a
+    chart that is to fit every one has lines of 28 characters.
     """
     lines = [""]
     for word in text.split(" "):
@@ -169,11 +169,11 @@ def kept(chart: str, of: tuple[Any, ...], make: Callable[[], go.Figure]) -> go.F
         of: Everything that the figure is made from, as ids and settings whose `repr` is their identity.
         make: Makes the figure from those, and from nothing of the session.
     """
-    return _kept(chart, repr(of), _type_size(), on_phone(), make)
+    return _kept(chart, repr(of), _type_size(), make)
 
 
 @resources.cached_object(max_entries=64, show_spinner=False)
-def _kept(chart: str, of: str, size: int, phone: bool, _make: Callable[[], go.Figure]) -> go.Figure:
+def _kept(chart: str, of: str, size: int, _make: Callable[[], go.Figure]) -> go.Figure:
     return dressed(_make())
 
 
@@ -186,25 +186,11 @@ def large_type() -> bool:
     return bool(st.session_state.get("large_type"))
 
 
-def on_phone() -> bool:
-    """Whether the browser says that it runs on a phone, which is all a server knows of the screen's width."""
-    return "Mobi" in (st.context.headers.get("User-Agent") or "")
-
-
-def _unwrap_title(figure: go.Figure) -> None:
-    """Join the lines of the title below a chart, which are `wrapped` for phones; charts side by side keep theirs."""
-    axes = list(figure.select_xaxes())
-    text = (axes[0].title.text or "").replace("<br>", " ") if len(axes) == 1 else ""
-    if text and len(text) <= ONE_LINE and not on_phone():
-        axes[0].title.text = text
-
-
 def dressed(figure: go.Figure, *, large: bool = False) -> go.Figure:
     """The same figure, with type that is readable from the last row."""
     size = _type_size(large=large)
     if figure.layout.font.size == size:
         return figure  # it was dressed when it was made
-    _unwrap_title(figure)
     figure.update_layout(font={"size": size}, hoverlabel={"font": {"size": size}}, legend={"font": {"size": size - 2}})
     for axis in (*figure.select_xaxes(), *figure.select_yaxes()):
         axis.title.font.size, axis.tickfont.size = size, axis.tickfont.size or size - 1

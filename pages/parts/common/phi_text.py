@@ -212,7 +212,8 @@ def _escape(text: str) -> str:
 
 
 def _typed(prompt: str) -> str:
-    return f'<span class="phi-prompt">{_escape(prompt)}</span>' if prompt else ""
+    """The prompt, isolated: otherwise digits after one from right to left would be drawn before it."""
+    return f'<bdi class="phi-prompt">{_escape(prompt)}</bdi>' if prompt else ""
 
 
 def _block(inner: str) -> str:

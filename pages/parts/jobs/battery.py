@@ -39,7 +39,7 @@ def offer(runs: Mapping[str, Run]) -> None:
     if possible := [(name, run) for name, run in unfinished if run.has_model]:
         with st.container(border=True):
             for name, run in possible:
-                _one(name, run)
+                _one(name, run, several=len(possible) > 1)
     for name, run in unfinished:
         if not run.has_model:
             _without_weights(name, run)
@@ -67,25 +67,25 @@ def _without_weights(name: str, run: Run) -> None:
         )
 
 
-def _one(name: str, run: Run) -> None:
+def _one(name: str, run: Run, *, several: bool) -> None:
     job = _job(run)
     pace = monitor.POLL_SECONDS if job is not None and job.active else monitor.IDLE_SECONDS
-    gate.fragment(_live, run_every=pace)(name, run, None if job is None else job.state)
+    gate.fragment(_live, run_every=pace)(name, run, None if job is None else job.state, several)
 
 
 def _job(run: Run) -> Job | None:
     return monitor.status(AUDIT + run.id)
 
 
-def _live(name: str, run: Run, drawn: str | None) -> None:
+def _live(name: str, run: Run, drawn: str | None, several: bool) -> None:
     """The state of one audit; the whole page is drawn again when it changes, in whichever browser."""
     job = _job(run)
-    _show_audit(name, run, job)
+    _show_audit(name, run, job, several)
     if (None if job is None else job.state) != drawn:  # asked last, as in `monitor`: no click is swallowed
         st.rerun()
 
 
-def _show_audit(name: str, run: Run, job: Job | None) -> None:
+def _show_audit(name: str, run: Run, job: Job | None, several: bool) -> None:
     if job is not None and job.active:
         st.markdown(f"**Attacking “{name}”**")
         monitor.progress_bar(job, monitor.engine().progress(job.id))
@@ -96,6 +96,8 @@ def _show_audit(name: str, run: Run, job: Job | None) -> None:
         said = f"failed. {literal(job.message, 600)}" if failed else f"was {job.state}."
         st.caption(f"The last audit {said} The button below continues it.")
     label, help_text = (LABEL, HOW_LONG) if open_attacks(run, owner.workspace()) else (FIGURES, None)
+    if several:  # a screen reader lists buttons without the text above them
+        label += f": {name}"
     options = {"help": help_text} | viewer.locked("audit")
     if st.button(label, key=f"battery-{run.id}", icon=":material/swords:", **options):
         _submit(run)

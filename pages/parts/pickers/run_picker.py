@@ -171,6 +171,12 @@ def opening_pair(runs: Sequence[Run]) -> tuple[Run | None, Run | None]:
     return (other, mine) if private and other is not None else (mine, other)
 
 
+def opening_pair_of_one_cohort(runs: Sequence[Run]) -> tuple[Run | None, Run | None]:
+    """`opening_pair` among the runs of one cohort: that of the run trained last here, or of the first of the pair."""
+    first = own(runs) or default_pair(runs)[0]
+    return opening_pair([run for run in runs if first is not None and run.spec.corpus == first.spec.corpus])
+
+
 def side_of(spec: RunSpec, run_id: str) -> dict[str, str]:
     """The link that opens a run in Playground on its side: private runs stand on the right, beside one without privacy.
 

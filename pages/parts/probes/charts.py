@@ -73,7 +73,7 @@ PICTURES: dict[str, tuple[str, str, list[Line]]] = {  # probe → measure, axis,
     fill_in.PROBE: (measures.AUC, "AUC per patient", _ranked()),
     mlp.PROBE: (measures.AUC, "AUC per patient", _ranked()),
     per_condition.PROBE: (measures.AUC, "AUC per disease", _by_frequency()),
-    cosine.PROBE: (measures.DIFFERENCE, "cosine, own − another's name", _cosines()),
+    cosine.PROBE: (measures.DIFFERENCE, "cosine,<br>own − another's name", _cosines()),
     name_seen.PROBE: (
         measures.AUC,
         "AUC of members",

@@ -47,7 +47,7 @@ def choose(runs: Sequence[Run]) -> list[Run]:
     by_id = {run.id: run for run in runs}
     asked = [run_id for run_id in st.query_params.get("runs", "").split(",") if run_id in by_id][:MOST]
     found = recommendation_view.recommended()
-    pair = [run.id for run in run_picker.opening_pair(runs) if run is not None]
+    pair = [run.id for run in run_picker.opening_pair_of_one_cohort(runs) if run is not None]
     default = asked or ([found.run_id] if found is not None and found.run_id in by_id else pair)
     names = run_picker.labels(runs)
 
@@ -170,8 +170,8 @@ def show(runs: Sequence[Run], knobs: DeltaGenerator) -> None:
         st.caption(f"{unlike} {comparison.LOOK}")
     try:
         first = _first_page(root, key, decision, workspace, found)
-    except ValueError as error:  # several cohorts, or a damaged audit: a sentence
-        st.error(literal(str(error), 600), icon=":material/error:")
+    except ValueError as error:  # several cohorts, or a damaged audit: a sentence in place of the verdict
+        sentences.error(literal(str(error), 600), icon=":material/error:")
         return
     subject = first.facts["subject"]
     sentences.markdown(unbroken(f"{picture.name_in_bold(subject['name'])} **{subject['sentence']}**"))

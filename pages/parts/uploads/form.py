@@ -16,6 +16,7 @@ from core.corpus.importing.files import BadNotes, short
 from core.corpus.importing.memory import TAGGER, free_memory, memory_needed
 from core.corpus.importing.note_tables import COLUMNS, guess_columns
 from core.jobs.imports import first_rows
+from core.jobs.limits import Limits
 from core.runs.integrity.disk import error_sentence
 from core.runs.uploads.deletion import keep
 from core.runs.uploads.deletion_codes import Attempts, matches, new_code
@@ -35,8 +36,10 @@ NOBODY_ELSE = (
 CODES = "own_codes"  # deletion codes of this session's uploads, by digest; only their hashes are stored
 WRITE_DOWN = (
     "Write this code down. With it you can delete these notes and their models from any browser, even after this "
-    "session has ended. Only its hash is stored, so the code cannot be shown again."
+    "session has ended. *Deletion code* on this page shows it until you reload or close the page. Then it cannot be "
+    "shown again, because only its hash is stored."
 )
+UNENCRYPTED = "This class is served without encryption: upload no notes of real people."
 _CLEAR = "own_code_used"  # the box for a deletion code is emptied when it is drawn next
 _NEW_CODE = "own_new_code"  # the upload whose code was not shown yet
 _CHOSEN = "own_chosen"  # the upload that was chosen or made last: the box's own state ends with its page
@@ -64,6 +67,8 @@ def upload_form() -> None:
     whom = "you, when signed in," if signed_in else "this browser session (reloading the page ends it)"
     alone = "" if signed_in else f"{_hours(HOURS_ALONE)} after this browser session has ended, "
     st.markdown(NOBODY_ELSE.format(who=whom, alone=alone, hours=hours_kept()))
+    if _unencrypted_class():
+        st.warning(UNENCRYPTED, icon=":material/lock_open:")
     left, right = st.columns(2)
     with left:
         files = own_files.notes()
@@ -80,6 +85,11 @@ def upload_form() -> None:
             _room()
     except (BadNotes, ValueError, OSError) as error:
         _nothing_kept(error_sentence(error))
+
+
+def _unencrypted_class() -> bool:
+    """Whether this is a class that the browser did not open by https: `make class` serves plain http."""
+    return Limits.of().in_class and not (st.context.url or "").startswith("https:")
 
 
 def _room() -> None:

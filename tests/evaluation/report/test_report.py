@@ -111,6 +111,14 @@ def test_the_packed_report_holds_every_table_as_csv(report):
     assert b"'<script" not in archive.read("ledger.csv") and b"<script" in archive.read("ledger.csv")
 
 
+def test_every_packed_table_can_be_read_without_limits_too(workspace, smoke_specs):
+    made = build(workspace, [workspace.run(smoke_specs["plain"].run_id)], now=0.0)
+    archive = zipfile.ZipFile(io.BytesIO(made.to_zip("<p>page</p>")))
+    for name, table in made.tables.items():
+        assert pd.read_csv(archive.open(f"{name}.csv")).columns.tolist() == table.columns.tolist(), name
+    assert not len(made.tables["recommendation"]) and json.loads(made.to_json())["tables"]["recommendation"] == []
+
+
 def test_the_page_runs_no_script_fetches_nothing_and_escapes_all(report):
     source = render(report)
     page = seen(source)

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from pages.parts.common.phi_text import fields_html, fields_legend_html
+from pages.parts.common.phi_text import cards_html, fields_html, fields_legend_html, leaks_html, strip_html
 
 
 def naive(marks: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -70,3 +70,12 @@ def test_what_has_no_record_has_a_style_that_the_legend_explains():
     assert "phi-invented" in fields_legend_html(entities=False, by_detector=True)
     assert "phi-invented" not in fields_legend_html(entities=True)
     assert "phi-entity" in fields_legend_html(entities=True)
+
+
+def test_a_prompt_from_right_to_left_is_isolated_from_what_follows():
+    """Without isolation a browser draws a digit that follows such a prompt on its other side."""
+    prompt = "المريض: <b>أحمد,"
+    typed = '<bdi class="phi-prompt">المريض: &lt;b&gt;أحمد,</bdi>'
+    assert f"{typed}7 mg" in leaks_html("7 mg", [], prompt=prompt)
+    assert typed in cards_html(["7 mg"], [[]], prompt=prompt)
+    assert f"{typed}7 mg." in strip_html([("epoch 1", "7 mg.", [])], prompt=prompt, label="epochs")

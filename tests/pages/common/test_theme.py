@@ -93,3 +93,8 @@ def test_coloured_words_on_the_page(theme, name):
 def test_captions_fade_and_can_still_be_read(theme):
     colours = THEME[theme]
     assert contrast(mixed(colours["textColor"], colours["backgroundColor"], 0.6), colours["backgroundColor"]) >= LEAST
+
+
+def test_tags_in_small_cards_have_at_least_twelve_pixels():
+    rule = re.search(r"mark\.phi > b \{[^}]*?font-size: max\(([\d.]+)em, ([\d.]+)rem\)", STYLE)
+    assert rule is not None and float(rule[2]) * THEME["baseFontSize"] >= 12

@@ -48,6 +48,12 @@ def test_a_click_asks_once_for_everybody(data, smoke_specs, page):
     assert any(button.label == LABEL for button in other.button)
 
 
+def test_each_of_two_buttons_names_its_model(data, smoke_specs):
+    app = visit("membership", left=smoke_specs["plain"].run_id, right=smoke_specs["dp"].run_id)
+    labels = [button.label for button in app.button if button.label.startswith(LABEL)]
+    assert labels == [f"{LABEL}: no privacy", f"{LABEL}: ε = 8 per note · DP"], "a screen reader lists buttons by name"
+
+
 def test_progress_is_told_an_attack_at_a_time(data, smoke_specs):
     workspace, run_id = Workspace(data, shared=()), smoke_specs["plain"].run_id
     engine = Engine.connect(workspace=workspace)

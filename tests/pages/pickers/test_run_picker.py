@@ -151,6 +151,21 @@ def test_one_s_own_run_is_chosen_first_beside_its_counterpart(monkeypatch, epsil
     assert run_picker.opening_pair(shipped) == (shipped[0], shipped[1]), "it is still being trained"
 
 
+@pytest.mark.parametrize("epsilon", [1.0, None])
+def test_a_pair_of_one_cohort_is_of_one_s_own_run_s_cohort(monkeypatch, epsilon):
+    other = next(name for name, spec in CORPUS_PRESETS.items() if spec != CORPUS_PRESETS[OPENING])
+    shipped = [run(), run(epsilon=8.0)]
+    mine = run(epsilon=epsilon, hospital=other, seed=5, finished=1.0)
+    counterpart = run(epsilon=None if epsilon else 8.0, hospital=other)
+    pair = run_picker.opening_pair_of_one_cohort
+    assert pair([]) == (None, None)
+    assert pair([*shipped, mine]) == (shipped[0], shipped[1]), "no run was trained in this session"
+    assert pair([shipped[0], run(epsilon=8.0, hospital=other)]) == (shipped[0], None)
+    monkeypatch.setattr(run_picker.st, "session_state", {run_picker.OWN: mine.id})
+    assert pair([*shipped, mine]) == (mine, None), "nothing of its cohort fits"
+    assert pair([*shipped, mine, counterpart]) == ((counterpart, mine) if epsilon else (mine, counterpart))
+
+
 @pytest.mark.parametrize(("epsilon", "side"), [(8.0, "right"), (None, "left")])
 def test_a_link_opens_a_run_on_its_side(epsilon, side):
     spec = run(epsilon=epsilon).spec

@@ -134,7 +134,7 @@ def test_variants_of_the_notes_stand_side_by_side(data, smoke_specs):
     wide = variants.wide(table)
     assert wide["row"].tolist() == ["L2", "L3", "L3", "L4", "L5", "L6", "L7"]
     assert list(wide.columns) == ["row", "probe", "measure", "regular notes", "template only"]
-    assert wide["template only"].str.endswith("0.25 (0.20 to 0.30)").all()
+    assert wide["template only"].str.endswith("0.250 (0.200 to 0.300)").all()
     decisive = table[(table["probe"] == "half a name") & (table["of"] == "regular notes")].iloc[0]
     row = found[(found["probe"] == "half a name") & (found["measure"] == "AUC") & (found["model"] == "target")]
     row = row[(row["bin"] == "last name") & (row["method"] == "own other half")].iloc[0]
@@ -202,3 +202,9 @@ def test_a_base_model_that_is_not_there_is_a_sentence(monkeypatch, smoke_specs, 
     app.run()
     app.button[0].click().run()
     assert not app.exception and "is not shipped" in app.error[0].value
+
+
+def test_axis_titles_fit_a_card_in_a_narrow_window():
+    """A card on a phone is narrower than the page, and its rows have names on the left."""
+    for _, axis, _ in PICTURES.values():
+        assert max(map(len, axis.split("<br>"))) <= 24, axis

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from dataclasses import replace
 from datetime import date
 from functools import partial
@@ -11,6 +12,7 @@ from urllib.parse import parse_qs
 
 import pandas as pd
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from core.evaluation.guarantee.audit_guarantee import BY_CURVE
 from core.evaluation.report.decision import Decision
@@ -19,9 +21,11 @@ from core.runs.ledger.choice import Choice
 from core.runs.run import Run
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS
+from pages.parts.pickers import run_picker
 from pages.parts.report import annex, decision_form, picture, views
 from pages.parts.session import classroom
-from tests.pages.visit import said, visit
+from tests.pages.uploads import own_run
+from tests.pages.visit import ROOT, WAIT, said, visit
 
 opened = partial(visit, "report")
 
@@ -65,6 +69,22 @@ def test_the_verdict_stands_before_the_tables_and_the_link_keeps_the_choice(data
     assert any(f"python -m core notes {dp} " in code.value for code in app.code), "notes instead of the model"
     labels = [button.proto.label for button in app.get("download_button")]
     assert {"Report (HTML, prints to PDF)", "JSON", "All tables (CSV)"} <= set(labels)
+
+
+def test_after_training_on_one_s_own_notes_the_report_is_about_that_run_alone(
+    monkeypatch, smoke_workspace, smoke_specs, tmp_path
+):
+    """A run without privacy of another cohort is most like it, but no report is about two cohorts."""
+    root = tmp_path / "data"
+    shutil.copytree(smoke_workspace, root)
+    _, run = own_run.give(root, smoke_workspace, smoke_specs["dp"])
+    monkeypatch.setenv("PHILAB_DATA", str(root))
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT).run()
+    app.session_state["owner_of_this_session"], app.session_state[run_picker.OWN] = own_run.OWNER, run.id
+    app.switch_page("pages/report.py").run()
+    assert not app.exception and not app.error
+    assert app.multiselect(key="report_runs").value == [run.id]
+    assert len(app.multiselect(key="report_runs").options) > 1
 
 
 def test_a_link_to_a_run_that_is_gone_says_so(data, smoke_specs):
@@ -137,7 +157,8 @@ def test_none_chosen_and_several_cohorts_are_sentences(data, smoke_specs, monkey
     views._first_page.clear()
     app.multiselect(key="report_runs").set_value([smoke_specs["plain"].run_id, smoke_specs["dp"].run_id]).run()
     assert not app.exception
-    assert any("about one cohort" in error.value for error in app.error)
+    (error,) = (error.value for error in app.error)
+    assert error.startswith("A report is about one cohort") and error.endswith(".")
 
 
 def test_the_link_and_the_class_get_the_model_that_is_decided_about(data, smoke_specs):

@@ -96,6 +96,7 @@ def test_the_code_is_shown_to_the_session_that_uploaded_alone(cohort):  # noqa: 
     assert app.button(key="own_code_seen").click().run() and not app.exception
     assert "own_code_seen" not in {button.key for button in app.button}, "once"
     assert "Write this code down" in said(app)
+    assert shown_code(app) and "*Deletion code* on this page shows it until you reload or close the page" in said(app)
     assert not [block for block in cohort().code if re.fullmatch(r"\w{4}(-\w{4}){4}", block.value)]
     app.run()
     assert shown_code(app)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from streamlit.runtime.context import ContextProxy
 from streamlit.testing.v1 import AppTest
 
 from core.corpus.synthetic.hospital import build
@@ -336,3 +337,18 @@ def test_notes_that_were_chosen_stay_chosen_on_the_next_page_until_they_are_dele
     assert form._CHOSEN not in app.session_state
     app.switch_page("pages/cohort.py").run()
     assert not app.exception and app.selectbox(key="own_cohort").value not in (first.digest, second.digest)
+
+
+@pytest.mark.parametrize(
+    ("in_class", "url", "warned"),
+    [
+        ("1", None, True),
+        ("1", "http://10.0.0.5:8501/cohort", True),
+        ("1", "https://lab.example.org/cohort", False),
+        ("0", "http://localhost:8501/cohort", False),
+    ],
+)
+def test_a_class_over_plain_http_is_warned_before_an_upload(cohort, monkeypatch, in_class, url, warned):
+    monkeypatch.setenv("PHILAB_CLASS", in_class)
+    monkeypatch.setattr(ContextProxy, "url", url)
+    assert (form.UNENCRYPTED in [warning.value for warning in cohort().warning]) == warned
