@@ -108,7 +108,8 @@ def cells(tries: Tries, run: Run) -> tuple[str, str, str]:
     before = " before scaling" if tries.control else ""
     held_out = "none: no held-out patient’s identifier is known"
     if control is not None:
-        held_out = f"held-out patients {share_html(control.value)} ({tries.control} of {tries.samples}{before})"
+        scaled = f"{share_html(control.value)}{_interval(control.low, control.high)}"
+        held_out = f"held-out patients {scaled}, {tries.control} of {tries.samples}{before}"
     return f"<b>{tries.leaks}</b> of {tries.samples}", share, held_out
 
 
@@ -150,7 +151,7 @@ def _audit(run: Run) -> tuple[str, str, str, str] | None:
         return None
     row = rows.loc["run"]
     controls = [
-        f"{name} {share_html(rows.loc[arm, 'value'])}"
+        f"{name} {share_html(rows.loc[arm, 'value'])}{_interval(rows.loc[arm, 'low'], rows.loc[arm, 'high'])}"
         for arm, name in (("heldout", "held-out patients"), ("base", "public model"))
         if arm in rows.index and pd.notna(rows.loc[arm, "value"])
     ]

@@ -102,6 +102,17 @@ def test_without_known_held_out_patients_the_control_is_missing_and_not_nought(c
     assert leaks == "<b>2</b> of 4" and "50" in share and control.startswith("none")
 
 
+def test_a_control_has_an_interval_as_the_share_beside_it(corpus, monkeypatch):
+    """One hit of eight by chance says little: without its interval the control would look like a firm 27 %."""
+    splits = corpus.patients.set_index("patient_id")["split"]
+    monkeypatch.setattr(leak_counts, "_splits", lambda spec: splits)
+    _, share, control = leak_counts.cells(Tries(8, 0, 1), SimpleNamespace(spec=None))
+    row = rates(Tries(8, 0, 1), splits)["heldout"]
+    ends = leak_counts._interval(row.low, row.high)
+    assert "(0 to" in share and ends in control and control.endswith("1 of 8 before scaling")
+    assert row.low < row.value < row.high and row.high - row.low > 0.5
+
+
 def test_a_model_of_notes_that_somebody_brought_never_gets_into_a_room(monkeypatch, corpus):
     """Their run's id names their notes; the presenter must not see it, nor count what it wrote."""
     told = []
