@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -214,10 +215,11 @@ def _account_by_risk(limit: RiskLimit, *, sample_rate: float, steps: int, delta:
 
     found = consequences(limit, sample_rate=sample_rate, steps=steps, delta=delta)
     usual = f"ε = {found.usual_epsilon:.4g} and σ = {found.usual_sigma:.5g}, so this is {found.saved}"
+    mu = f"= {accounted_text(found.mu)}" if math.isfinite(found.mu) else "is above 6"
     lines = [
         f"σ = {found.sigma:g} (q = {sample_rate:g}, {steps} steps): {limit.label}",
         f"ε = {accounted_text(found.epsilon)} at δ = {delta:g}",
-        f"μ = {accounted_text(found.mu)} (Gaussian DP, for error rates of at least 0.1 %)",
+        f"μ {mu} (Gaussian DP, for error rates of at least 0.1 %)",
         f"by way of (ε, δ): {found.unusual or usual}",
         f"of 100 guesses at even odds at most {right_of_100(found.right)} are right",
         "accused by mistake → caught at most",

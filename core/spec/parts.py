@@ -208,8 +208,8 @@ class RiskLimit(Spec):
             raise ValueError("a limit on the share caught needs the share accused by mistake, and only this limit")
         if self.caught is not None and self.accused is not None and self.caught <= self.accused:
             raise ValueError(
-                f"random guessing already catches as many as it accuses by mistake ({100 * self.accused:g} %): the "
-                f"share caught must be above that, not {100 * self.caught:g} %"
+                f"random guessing already catches as many as it accuses by mistake ({100 * self.accused:.10g} %): the "
+                f"share caught must be above that, not {100 * self.caught:.10g} %"
             )
         return self
 
@@ -217,21 +217,22 @@ class RiskLimit(Spec):
     def label(self) -> str:
         """`at most 5 % caught at 1 % accused by mistake`, or `at most 60 of 100 guesses right`."""
         if self.right is not None:
-            return f"at most {100 * self.right:g} of 100 guesses right"
+            return f"at most {100 * self.right:.10g} of 100 guesses right"
         assert self.caught is not None and self.accused is not None  # `_is_one_limit`
-        return f"at most {100 * self.caught:g} % caught at {100 * self.accused:g} % accused by mistake"
+        return f"at most {100 * self.caught:.10g} % caught at {100 * self.accused:.10g} % accused by mistake"
 
     def sentence(self, unit: Unit) -> str:
         """The limit in plain words, for a protected unit."""
         if self.right is not None:
             return (
                 f"Of 100 guesses whether one {unit} was in the data, at even odds, on average at most "
-                f"{100 * self.right:g} are right (50 by tossing a coin)."
+                f"{100 * self.right:.10g} are right (50 by tossing a coin)."
             )
         assert self.caught is not None and self.accused is not None  # `_is_one_limit`
+        accused = f"{100 * self.accused:.10g}"
         return (
-            f"An attacker who accuses {100 * self.accused:g} of 100 {unit}s that were not in the data catches on "
-            f"average at most {100 * self.caught:g} of 100 {unit}s that were (random guessing: {100 * self.accused:g})."
+            f"An attacker who accuses {accused} of 100 {unit}s that were not in the data catches on average at most "
+            f"{100 * self.caught:.10g} of 100 {unit}s that were (random guessing: {accused})."
         )
 
 

@@ -287,3 +287,10 @@ def test_prove_exits_with_failure_and_no_error_line_when_a_check_fails(
     assert main(ask) == 1
     out, error = capsys.readouterr()
     assert "WRONG It is small" in out and "1 of 1 checks failed." in out and "Error" not in error
+
+
+def test_a_weak_limit_on_the_attacker_has_no_infinite_mu(capsys):
+    given = ("--sample-rate", "0.05", "--steps", "200", "--attacker-catches", "99.99", "--falsely-accused", "0.1")
+    assert main(["account", *given]) == 0
+    told = capsys.readouterr().out
+    assert "μ is above 6 (Gaussian DP" in told and "inf" not in told

@@ -145,3 +145,8 @@ def test_a_clipping_norm_whose_noise_may_be_rounded_to_zero_is_refused(norm):
     with pytest.raises(ValidationError, match="C must be at least 1e-06, not"):
         TrainingSpec(clip_norm=norm)
     assert PrivacySpec(max_grad_norm=1e-6).max_grad_norm == TrainingSpec(clip_norm=1e-6).clip_norm == 1e-6
+
+
+def test_a_limit_just_below_all_is_not_written_as_all() -> None:
+    assert RiskLimit(right=0.99999999).label == "at most 99.999999 of 100 guesses right"
+    assert RiskLimit(caught=0.05, accused=0.01).label == "at most 5 % caught at 1 % accused by mistake"

@@ -101,7 +101,7 @@ def verdict(table: pd.DataFrame, patient: str, named: dict[str, str]) -> str:
         "their notes are predicted about as well as by that model": [arm for arm in made if abs(gaps[arm]) <= CLOSE],
     }
     told = [
-        f"{' and '.join(f'{named[arm]} ({signed(gaps[arm], 1)})' for arm in arms)}: **{words}**"
+        f"{' and '.join(f'{named[arm]} ({signed(gaps[arm], 2)})' for arm in arms)}: **{words}**"
         for words, arms in groups.items()
         if arms
     ]

@@ -261,10 +261,10 @@ def table(**gains):
 def test_the_verdict_names_which_side_each_method_is_on():
     """By hand: retrained is at 0, so 2.0 is +2 standard deviations, 0.5 −1, and 1.1 +0.2."""
     told = sentences.verdict(table(original=3.0, ascent=0.5, difference=1.1, retrained=1.0), "P1", NAMED)
-    assert "gradient ascent (−1.0): **their notes are now predicted too badly**" in told
-    assert "both at once (+0.2): **their notes are predicted about as well as by that model**" in told
+    assert "gradient ascent (−1.00): **their notes are now predicted too badly**" in told
+    assert "both at once (+0.20): **their notes are predicted about as well as by that model**" in told
     told = sentences.verdict(table(original=3.0, **{"fine-tuning": 2.0}, retrained=1.0), "P1", NAMED)
-    assert "fine-tuned on the others (+2.0): **their notes are still predicted too well**" in told
+    assert "fine-tuned on the others (+2.00): **their notes are still predicted too well**" in told
     assert sentences.verdict(table(original=3.0, retrained=1.0), "P1", NAMED) == ""
 
 
