@@ -273,13 +273,13 @@ def class_menu() -> None:
         locked, icon = viewer.locked("host"), ":material/co_present:"
         st.button("Open a class", icon=icon, on_click=classroom.open_room, key="class-open", **locked)
         st.divider()
+        refused = st.session_state.pop("class-refused", False)
+        if refused:  # in the popover, which stays open, and above the box: below it a phone would have to scroll
+            _no_class("Check the code.")
         with st.form("class-form", border=False):  # Enter sends it
             # No limit: the browser drops a longer paste whole.
             st.text_input("Or join with a class code", key="class-code")
             st.form_submit_button("Join", icon=":material/login:", on_click=_join_typed, key="class-join")
-        refused = st.session_state.pop("class-refused", False)
-        if refused:  # in the popover, which stays open and would cover it
-            _no_class("Check the code.")
     if st.query_params.get("room") and not refused:
         _no_class("Ask for a new link.")
 
