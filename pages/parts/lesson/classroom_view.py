@@ -240,7 +240,7 @@ def host_panel() -> None:
 
 
 def _restart() -> None:
-    """Asks once more: votes cannot be brought back."""
+    """A button that asks once more, because deleted votes are lost."""
     # The key changes with the round, so that the popover closes after the click.
     key = f"class-restart-{classroom.joined_round()}"
     with st.popover("Restart the class", icon=":material/restart_alt:", key=key):

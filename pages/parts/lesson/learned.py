@@ -96,12 +96,12 @@ def sentence(found: Pairs) -> str:
     difference = careful_difference(found, 1 - LEVEL)
     low, high = (number_text(end, "points") for end in (difference.low, difference.high))
     p = mcnemar(found.gained, found.lost)
-    told = f"{right}; {changed} ({100 * (1 - LEVEL):.1f}\u00a0% interval of the difference: {low} to {high} points). "
+    said = f"{right}; {changed} ({100 * (1 - LEVEL):.1f}\u00a0% interval of the difference: {low} to {high} points). "
     if not found.gained + found.lost:
-        return told + "No answer changed between right and wrong."
+        return said + "No answer changed between right and wrong."
     if p >= LEVEL:
-        return told + f"Chance can explain that (exact McNemar test, {wording.p_value_text(p)})."
-    return told + f"That is more than chance explains (exact McNemar test, {wording.p_value_text(p)})."
+        return said + f"Chance can explain that (exact McNemar test, {wording.p_value_text(p)})."
+    return said + f"That is more than chance explains (exact McNemar test, {wording.p_value_text(p)})."
 
 
 def show(found: Sequence[Pairs], *, projected: bool = False) -> None:
