@@ -13,6 +13,7 @@ Verdict = Literal["exceeds its control", "cannot be told from its control", "bel
 
 # Numbers -------------------------------------------------------------------------------------------------------------
 
+NO_NUMBER = 0.001  # a number nearer to 0 is written as 0
 NBSP = "\u00a0"  # keeps a number and its unit on one line
 FOUND_BY = ", found by "  # before a detector's name in the note of a figure; those of the shapes lack it
 FROM_MODEL = "Attacks on the finished model"  # what their bounds rest on, unlike those of planted gradients
@@ -97,6 +98,18 @@ def signed(value: float, digits: int = 2) -> str:
     """`+0.12`, `−0.28`, and `0.00` without a sign."""
     text = f"{abs(value):.{digits}f}"
     return text if float(text) == 0 else f"{'−' if value < 0 else '+'}{text}"
+
+
+def decimal_text(number: float, form: str) -> str:
+    """A number in the format `form`, such as `+.1f`, with a real minus sign.
+
+    One just beside 0 gets more digits: the end of an interval must not seem to touch 0. Below NO_NUMBER it is 0.
+    """
+    text = f"{number:{form}}"
+    if float(text) == 0:
+        sign = "+" if form.startswith("+") else ""
+        text = f"{number:{sign}.1g}" if abs(number) >= NO_NUMBER else f"{0:{form.lstrip('+')}}"
+    return text.replace("-", "−")
 
 
 def interval_text(low: float, high: float, number: Callable[[float], str] = percent) -> str:

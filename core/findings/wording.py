@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 
 from core.evaluation.sweep.sizes import rounded
+from core.evaluation.wording import NO_NUMBER, decimal_text
 from core.findings.claim import Claim, Figure, Unit
 from core.findings.judging import Finding
 from core.spec import ABSTRACTS, CLINICAL
 
 MINUS = "−"
-SMALLEST_POINTS = 0.001  # below, a number of points is written as 0
 _HAS_READ = {ABSTRACTS: "abstracts", CLINICAL: "abstracts and clinical text"}  # the public models
 
 
@@ -20,10 +20,8 @@ def number_text(value: float, unit: Unit) -> str:
     if math.isnan(value):
         return "not measured"
     if unit == "points":
-        text = f"{100 * value:+.1f}"
-        if float(text) == 0:  # an end just beside 0 is no 0: an interval must not seem to touch it
-            text = f"{100 * value:+.1g}" if abs(100 * value) >= SMALLEST_POINTS else "0"
-    elif unit == "share":
+        return decimal_text(100 * value, "+.1f") if abs(100 * value) >= NO_NUMBER else "0"
+    if unit == "share":
         text = f"{100 * value:.1f} %"
     elif unit == "ratio":
         text = f"{value:,.0f}×" if value >= 100 else f"{value:.1f}×" if value >= 10 else f"{value:.3f}×"

@@ -9,9 +9,8 @@ from typing import Literal
 import pandas as pd
 
 from core.attacks.probes.table import TARGET
-from core.evaluation.wording import percent
+from core.evaluation.wording import decimal_text, percent
 
-SMALLEST = 0.001  # a number nearer to 0 is written as 0
 Verdict = Literal["leak", "no sign", "cannot tell"]
 
 
@@ -54,13 +53,13 @@ def hundred(found: Found, what: str = "") -> str:
     """
     if not found.there:
         return "not measured"
-    return f"{_plain(100 * found.value, '.1f')} of 100{what and f' {what}'} ({_between(found, 100, '.1f')})"
+    return f"{decimal_text(100 * found.value, '.1f')} of 100{what and f' {what}'} ({_between(found, 100, '.1f')})"
 
 
 def points(found: Found) -> str:
     """`+16.2 of 100 (95 % interval +11.0 to +22.4)`: a difference of shares."""
     return (
-        f"{_plain(100 * found.value, '+.1f')} of 100 ({_between(found, 100, '+.1f')})"
+        f"{decimal_text(100 * found.value, '+.1f')} of 100 ({_between(found, 100, '+.1f')})"
         if found.there
         else "not measured"
     )
@@ -77,25 +76,13 @@ def share(found: Found) -> str:
 
 def number(found: Found, form: str) -> str:
     """`+0.0037 (95 % interval −0.0036 to +0.0113)`."""
-    return f"{_plain(found.value, form)} ({_between(found, 1, form)})" if found.there else "not measured"
+    return f"{decimal_text(found.value, form)} ({_between(found, 1, form)})" if found.there else "not measured"
 
 
 def _between(found: Found, scale: float, form: str) -> str:
     if math.isnan(found.low):
         return "no interval: too few patients"
-    return f"95\u00a0% interval {_plain(scale * found.low, form)} to {_plain(scale * found.high, form)}"
-
-
-def _plain(number: float, form: str) -> str:
-    """A number with a typographic minus sign. An end just beside 0 gets more digits: it must not seem to touch it."""
-    text = f"{number:{form}}"
-    if float(text) == 0 and abs(number) >= SMALLEST:
-        text = f"{number:+.1g}" if form.startswith("+") else f"{number:.1g}"
-    return (
-        text.replace("-", "−")
-        if any(digit in "123456789" for digit in text)
-        else text.replace("-", "").replace("+", "")
-    )
+    return f"95\u00a0% interval {decimal_text(scale * found.low, form)} to {decimal_text(scale * found.high, form)}"
 
 
 def factor(found: Found) -> str:

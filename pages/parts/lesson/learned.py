@@ -10,7 +10,6 @@ import streamlit as st
 from core.evaluation import wording
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.paired import Pairs, careful_difference, mcnemar, pairs
-from core.findings.wording import number_text
 from pages.parts.common import chart_style
 from pages.parts.lesson.questions import QUESTIONS
 from pages.parts.session.room_values import Chosen
@@ -94,7 +93,7 @@ def sentence(found: Pairs) -> str:
     right = f"right before {found.stayed_right + found.lost} of {found.n}, after {found.stayed_right + found.gained}"
     changed = f"{found.gained} changed to the right answer, {found.lost} away from it"
     difference = careful_difference(found, 1 - LEVEL)
-    low, high = (number_text(end, "points") for end in (difference.low, difference.high))
+    low, high = (wording.decimal_text(100 * end, "+.1f") for end in (difference.low, difference.high))
     p = mcnemar(found.gained, found.lost)
     said = f"{right}; {changed} ({100 * (1 - LEVEL):.1f}\u00a0% interval of the difference: {low} to {high} points). "
     if not found.gained + found.lost:

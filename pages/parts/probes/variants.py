@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from core.evaluation.probes.comparison import compared
-from core.findings.wording import number_text
+from core.evaluation.wording import decimal_text
 from core.runs.run import Run
 from core.spec import RunSpec
 from pages.parts.common.data_table import data_table
@@ -48,8 +48,8 @@ def wide(table: pd.DataFrame) -> pd.DataFrame:
     """`compared` with one row per probe and one column per variant: `leak: 0.150 (0.100 to 0.200)`."""
     cells = table.assign(
         said=[
-            f"{row.verdict}: {number_text(row.value, 'number')} "
-            f"({number_text(row.low, 'number')} to {number_text(row.high, 'number')})"
+            f"{row.verdict}: {decimal_text(row.value, '.3f')} "
+            f"({decimal_text(row.low, '.3f')} to {decimal_text(row.high, '.3f')})"
             if row.value == row.value
             else row.verdict
             for row in table.itertuples()
