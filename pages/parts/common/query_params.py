@@ -1,9 +1,9 @@
-"""What a widget is given so that its value stands in the page's link."""
+"""The page's link: what a widget is given so that its value stands there, and parameters that are no widget's."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Literal, TypedDict
 
 import streamlit as st
@@ -27,6 +27,16 @@ def kept_unless_real(corpus: CorpusSpec | None) -> Kept:
     Browsers keep addresses, and proxies write them to logs: no name, id or word of a real note may get there.
     """
     return KEEP if corpus is not None and corpus.imported is None else {}
+
+
+def write(parameters: Mapping[str, str | None]) -> None:
+    """Set what has a value and remove the others; one entry in the browser's history for all that is set."""
+    for name, value in parameters.items():
+        if value is None:
+            st.query_params.pop(name, None)
+    new = {name: value for name, value in parameters.items() if value not in (None, st.query_params.get(name))}
+    if new:
+        st.query_params.update(new)
 
 
 def drop_unless_offered(key: str, options: Collection[str], label: Callable[[str], str] = str) -> None:

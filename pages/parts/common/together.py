@@ -12,7 +12,7 @@ import streamlit as st
 
 from core.jobs.limits import Limits
 from pages.parts.access import gate
-from pages.parts.common import page_files
+from pages.parts.common import page_files, query_params
 from pages.parts.session import classroom, owner, resources, seat
 from pages.parts.session.room_values import Query
 
@@ -23,6 +23,8 @@ UPLOADED = "uploaded"  # in the link of a page that showed its viewer's uploads 
 
 def begin(name: str, known: Collection[str]) -> None:
     """The presenter who leads tells the class which page they are on; a student's browser looks every two seconds.
+
+    A page that was opened from the menu gets the class into its address: a phone may load it again at any time.
 
     Args:
         name: The page's short name.
@@ -37,6 +39,8 @@ def begin(name: str, known: Collection[str]) -> None:
             classroom.lead(name, linked())
     elif classroom.room():
         gate.fragment(_follow, run_every=FOLLOW_SECONDS)(name, tuple(known))
+    if classroom.room() and name != "lesson":  # which writes its own link
+        query_params.write({"room": classroom.room(), "round": str(classroom.joined_round())})
 
 
 def controls(name: str) -> None:

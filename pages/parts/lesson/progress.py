@@ -9,12 +9,12 @@ browser's Back button leaves the lesson from there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from string import ascii_lowercase
 
 import streamlit as st
 
-from pages.parts.common import guess, shell
+from pages.parts.common import guess, query_params, shell
 from pages.parts.session import classroom
 from pages.parts.session.room_values import AFTER
 
@@ -177,21 +177,11 @@ def share(answers: Sequence[Sequence[str]]) -> None:
         "host": classroom.host_key(),
     }
     if not moved():
-        write_link(parameters)
+        query_params.write(parameters)
     if classroom.leading():
         classroom.lead("lesson", [("step", str(step()))])
         if 1 <= step() <= STEPS and shown(step()):
             classroom.reveal(step())
-
-
-def write_link(parameters: Mapping[str, str | None]) -> None:
-    """Set what has a value and remove the others; one entry in the browser's history for all that is set."""
-    for name, value in parameters.items():
-        if value is None:
-            st.query_params.pop(name, None)
-    new = {name: value for name, value in parameters.items() if value not in (None, st.query_params.get(name))}
-    if new:
-        st.query_params.update(new)
 
 
 def _restore(answers: Sequence[Sequence[str]]) -> None:

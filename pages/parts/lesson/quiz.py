@@ -10,6 +10,7 @@ from string import ascii_lowercase
 
 import streamlit as st
 
+from pages.parts.common import query_params
 from pages.parts.lesson import learned, progress
 from pages.parts.lesson.questions import QUESTIONS
 from pages.parts.session import classroom
@@ -71,7 +72,7 @@ def share() -> None:
             ascii_lowercase[given[number]] if number in given else "-" for number in range(len(QUESTIONS))
         )
         parameters[name] = letters if given else None
-    progress.write_link(parameters)
+    query_params.write(parameters)
 
 
 def given(question: int, *, after: bool) -> int | None:

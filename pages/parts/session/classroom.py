@@ -149,7 +149,7 @@ def leave() -> None:
         release()
     for name in (_ROOM, _HOST, _ROUND, _COUNTED, _SINCE, _VERDICTS):
         st.session_state.pop(name, None)
-    for name in ("room", "host"):
+    for name in ("room", "round", "host"):
         st.query_params.pop(name, None)
 
 

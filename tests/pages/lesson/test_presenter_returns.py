@@ -86,6 +86,16 @@ def test_the_presenters_browser_leads_on_after_a_reload_of_another_page(served, 
     assert "class-lead" not in keys(visit("lesson", room=code)), "the same browser rehearses as a student"
 
 
+def test_a_page_from_the_menu_keeps_the_class_in_its_address(served):
+    code = link(press(visit("lesson", step="1"), "class-open"), "room")
+    student = back(visit("lesson", room=code), "patients", {})
+    assert (link(student, "room"), link(student, "round")) == (code, "0")
+    visit("patients", room=code, round="0")  # loaded again, by a browser without cookies
+    assert classroom.classroom().counts(code).joined == 1
+    back(press(back(student, "lesson", {}), "class-leave"), "patients", {})
+    assert "room" not in student.query_params and "round" not in student.query_params
+
+
 def test_another_browser_gets_no_key_of_a_room(served, tmp_path):
     rooms = classroom.rooms_of(str(tmp_path))
     code, key = rooms.open()
