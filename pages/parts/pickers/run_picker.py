@@ -273,7 +273,8 @@ def pick(title: str, runs: Sequence[Run], default: Run | None, *, key: str, wide
     names, widget, last = labels(runs), f"pick_{key}", f"picked_{key}"
     asked = next((run_id for run_id in (st.query_params.get(key), st.session_state.get(last)) if run_id in ids), None)
     first = asked or start.id
-    set_already = linked_choice.adopt(key, widget, ids) or st.session_state.get(widget) in ids  # allows no start value
+    adopted = linked_choice.adopt(key, widget, ids)  # a value that is set allows no start value
+    now = st.session_state.get(widget)
 
     def picked() -> None:
         gone_models.forget(key)
@@ -282,7 +283,8 @@ def pick(title: str, runs: Sequence[Run], default: Run | None, *, key: str, wide
     chosen = st.selectbox(
         title,
         ids,
-        index=0 if set_already else ids.index(first),
+        # A browser that is slow to load the box draws it as a later run sends it: the start value must stay the value.
+        index=0 if adopted else ids.index(now if now in ids else first),
         format_func=names.__getitem__,
         key=widget,
         on_change=picked,

@@ -181,3 +181,16 @@ def test_a_training_that_was_submitted_here_opens_the_pages(data):
     page.session_state[run_picker.OWN] = mine.id
     page.switch_page("pages/patients.py").run()
     assert not page.exception and page.selectbox(key="pick_run").value == mine.id
+
+
+def test_a_browser_that_draws_a_later_run_first_shows_the_chosen_model(data):
+    """A browser shows the start value of the run that it draws first."""
+    page = visit("playground")
+    start = page.selectbox(key="pick_left").index
+    assert start > 0, "the first option is also what a box without a start value shows"
+    for chosen in (start, start, start + 1, start + 1):
+        box = page.selectbox(key="pick_left")
+        box.set_value(box.options[chosen] if chosen != box.index else box.value).run()
+        assert not page.exception
+        box = page.selectbox(key="pick_left")
+        assert box.proto.default == box.index == chosen
