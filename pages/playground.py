@@ -6,7 +6,7 @@ from streamlit.delta_generator import DeltaGenerator
 from core.attacks.prompts import PROMPTS
 from core.evaluation import comparison
 from core.runs.run import Run
-from pages.parts.common import layout, phi_text, shell, together
+from pages.parts.common import layout, phi_text, scroll, shell, together
 from pages.parts.pickers import gone_models, hospitals, run_picker
 from pages.parts.playground import leak_counts, look_inside, prompt_session, side_by_side, why
 from pages.parts.playground.side_by_side import Try
@@ -135,13 +135,14 @@ pair = pick_pair(runs)
 unasked = gone_models.found_now("left", "right") and prompt_session.unqueue("typed")
 prompt_session.put_back("typed")
 with st.container(horizontal=True, vertical_alignment="center"):
-    typed = st.chat_input("Type the start of a note, for example: Patient name:", key="typed")
+    typed = st.chat_input("Start of a note, for example: Patient:", key="typed")
     samples, first_seed = settings()
     share(pair)
     look_inside.button(pair, prompt_session.newest_text())
 if typed is not None:
     prompt_session.queue(typed)
 prompts(masked=any(run.spec.model.kind != "gpt2" for run in pair))
+answers_at = st.container()
 notice = st.empty()
 if unasked:
     notice.caption("The chosen model is gone, so the prompt was not sent. Choose a model and ask again.")
@@ -158,5 +159,8 @@ elif unlike := comparison.differences(pair, with_epsilon=True):
     st.caption(f"{unlike} {comparison.LOOK}")
 if len(prompt_session.tries()) > 1:
     earlier()
+if prompt_session.waiting():
+    scroll.ask()
+scroll.here(answers_at, if_low=True)
 why.open_asked(prompt_session.samples(), pair)
 prompt_session.answer_queued(pair, slots, notice, samples=samples, first_seed=first_seed)

@@ -232,11 +232,15 @@ def test_everybody_sees_the_patient_and_the_prompt_that_the_presenter_sees(chrom
     settled(host)
     host.get_by_role("button", name="Show the class").click()
     written = host.locator(".phi-text").first.inner_text()
+    boxes = "boxes => boxes.map(box => box.value)"
+    models = host.locator("[data-testid=stSelectbox] input").evaluate_all(boxes)
     for student in students:
         expect(student.get_by_role("heading", level=1, name="Playground")).to_be_visible(timeout=WAIT)
         expect(student.get_by_text("seed 7").first).to_be_visible(timeout=WAIT)
         settled(student)
         assert student.locator(".phi-text").first.inner_text() == written
+        assert student.locator("[data-testid=stSelectbox] input").evaluate_all(boxes) == models
+        expect(student.locator(".phi-text").first).to_be_in_viewport()  # a phone scrolls to it
     shot(students[1], "class-prompt-phone")
     for page in (host, *students):
         no_traceback(page)

@@ -15,8 +15,13 @@ def ask() -> None:
     st.session_state[_ASKED] = st.session_state.get(_ASKED, 0) + 1
 
 
-def here(place: DeltaGenerator) -> None:
-    """Scroll to this place if a click asked for it. Call it when everything below the place is drawn."""
+def here(place: DeltaGenerator, *, if_low: bool = False) -> None:
+    """Scroll to this place if a click asked for it. Call it when everything below the place is drawn.
+
+    Args:
+        place: What shall come to the top of the window.
+        if_low: Only if it is below the middle of the window, as on a phone.
+    """
     with place:
         scroller = st.components.v2.component("philab_scroll_here", js=page_files.component("scroll_here.js"))
-        scroller(key="scroll-here", data={"number": st.session_state.get(_ASKED, 0)})
+        scroller(key="scroll-here", data={"number": st.session_state.get(_ASKED, 0), "ifLow": if_low})

@@ -130,6 +130,11 @@ def queue(prompt: str) -> None:
     st.session_state.queued, st.session_state.queued_seed = prompt, None
 
 
+def waiting() -> bool:
+    """Whether a prompt will be answered at the end of this run of the script."""
+    return st.session_state.get("queued") is not None
+
+
 def unqueue(box: str) -> bool:
     """Answer no prompt at the end of the script run: what was clicked or typed was meant for another model.
 
