@@ -19,9 +19,9 @@ from core.spec.model_names import MODEL_NAMES
 from pages.parts.access import gate, viewer
 from pages.parts.common import chart_style, shell
 from pages.parts.common.phi_text import literal
-from pages.parts.jobs import samples
+from pages.parts.jobs import samples, waiting
 from pages.parts.jobs.live_strips import loss_sentence, strips
-from pages.parts.jobs.sentences import already_trained, job_title, private_jobs, stage_in_words, title
+from pages.parts.jobs.sentences import already_trained, job_title, private_jobs, title
 from pages.parts.pickers import run_picker
 from pages.parts.pickers.sweep_picker import family_ids
 from pages.parts.session import instructor, owner, resources
@@ -295,7 +295,7 @@ def progress_bar(job: Job, progress: Progress) -> None:
             st.caption(literal(job.message, 600))
         return
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.progress(share, text=stage_in_words(job, progress))
+        st.progress(share, text=waiting.in_words(job, progress, engine()))
         _cancel_button(job, "watch")
 
 
@@ -353,7 +353,7 @@ def _job_row(job: Job) -> None:
     with st.container(horizontal=True, vertical_alignment="center", border=True):
         _badge(job.state)
         st.markdown(literal(job_title(job)), width="stretch")
-        told = stage_in_words(job, engine().progress(job.id)) if job.active else literal(job.message, 300)
+        told = waiting.in_words(job, engine().progress(job.id), engine()) if job.active else literal(job.message, 300)
         st.caption(told, width="content")
         if engine().owns(job.id, instructor.user()):
             st.badge("yours", icon=":material/person:", color="violet")

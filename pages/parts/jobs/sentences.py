@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from core.common.formatting import epochs_text, promised_text
+from core.common.formatting import duration_text, epochs_text, promised_text
 from core.evaluation.wording import guaranteed_text
 from core.jobs.times.costs import CONTROL
 from core.jobs.times.expected import stage_key
@@ -81,14 +82,16 @@ def _jobs_ahead(count: int) -> str:
     return f"{count} {'job' if count == 1 else 'jobs'} of all users ahead"
 
 
-def stage_in_words(job: Job, progress: Progress) -> str:
+def stage_in_words(job: Job, progress: Progress, starts: Mapping[str, float] | None = None) -> str:
     """What a job is doing now: stage, n of N, ε so far, time left of all its stages.
 
     If the job is so slow that its end was moved out, it says so. Without an estimate for the job, the time is that of
-    its stage.
+    its stage. A waiting job says when it should start, if that is in `starts`: seconds from now by `Job.id`.
     """
     if job.state == "queued":
-        return f"Waiting: {_jobs_ahead(job.position)}" if job.position else "Waiting: next"
+        waiting = f"Waiting: {_jobs_ahead(job.position)}" if job.position else "Waiting: next"
+        start = (starts or {}).get(job.id)
+        return waiting if start is None else f"{waiting} · starts in about {duration_text(start)}"
     if not progress.stage:
         return "Starting"
     stage = progress.stage.capitalize()
