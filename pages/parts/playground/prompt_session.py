@@ -260,13 +260,13 @@ def answer_queued(
     recorded = replay.find(prompt, runs, samples, sampling, tries()) if replayed else None
     first = first_seed if linked is None else linked
     seeds = range(first, first + samples) if recorded is None else recorded.seeds
-    if recorded is None and linked is None:
-        st.session_state.next_seed = first_seed + samples
     try:
         st.session_state.live = side_by_side.start(prompt, runs, seeds, sampling, recorded=recorded is not None)
     except PromptError as error:
         st.session_state.refused, st.session_state.refused_because = prompt, str(error)
         st.rerun()  # so that the prompt can be put back into its box, which is drawn already
+    if recorded is None and linked is None:
+        st.session_state.next_seed = first_seed + samples
     side_by_side.watch(st.session_state.live, where, recorded.answers if recorded else None)
     _take_live()
     st.rerun()

@@ -149,7 +149,7 @@ def test_prompts_nobody_can_answer_get_a_sentence(page, rude, told):
     page.chat_input[0].set_value(rude).run()
     assert not page.exception
     assert any(told in error.value for error in page.error)
-    assert page.session_state["tries"] == []
+    assert page.session_state["tries"] == [] and page.session_state["next_seed"] == 0, "no seed is spent"
     assert page.chat_input[0].proto.value == rude, "it is back in its box, to be corrected"
     page.chat_input[0].set_value("Patient:").run()
     assert page.session_state["tries"][-1].prompt == "Patient:" and not page.error
