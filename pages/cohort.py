@@ -59,9 +59,9 @@ if spec is not None and too_large_to_build(spec):
     st.caption(describe(spec))
     show_command(spec)
 elif spec is not None:
-    described = st.empty()
-    described.caption(describe(spec))
     with st.container(horizontal=True, vertical_alignment="center"):
+        described = st.empty()
+        described.caption(describe(spec))
         shell.link("train", "Train a model on this cohort", icon=":material/model_training:")
         if spec.imported is None:
             st.button("Upload your own notes", icon=":material/upload_file:", type="tertiary", on_click=ask_for_notes)

@@ -54,7 +54,7 @@ def describe(corpus: Corpus, planned: str) -> str:
 def split_counts(corpus: Corpus) -> None:
     """The cohort's splits, each with its patients and notes."""
     table = profile.splits(corpus).set_index("split")
-    with st.grid(4, min_column_width=170):
+    with st.container(key="split-counts"), st.grid(4, min_column_width=150):
         for split, label in SPLITS.items():
             row = table.loc[split] if split in table.index else {"patients": 0, "notes": 0}
             st.metric(
@@ -78,16 +78,17 @@ def _of_what(corpus: Corpus, split: str, notes: int) -> str:
 
 def read_notes(corpus: Corpus) -> None:
     """Filters, then a few notes per page, PHI marked with the name of its field."""
-    filters = _note_filters(corpus)
-    entities = st.toggle("Mark problems, tests and treatments too", key="entities", bind="query-params")
-    notes = profile.matching_notes(corpus, **filters)
+    notes = profile.matching_notes(corpus, **_note_filters(corpus))
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        count = st.empty()
+        entities = st.toggle("Mark problems, tests and treatments too", key="entities", bind="query-params")
+        turned = st.empty()
     if notes.empty:
         st.info("No note matches these filters. Clear one of them to see notes.", icon=":material/filter_alt_off:")
         return
     pages = math.ceil(len(notes) / NOTES_A_PAGE)
-    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.markdown(f"**{len(notes):,}** of {len(corpus.notes):,} notes")
-        page = st.pagination(pages, key=f"notes-page-{pages}")
+    count.markdown(f"**{len(notes):,}** of {len(corpus.notes):,} notes", width="content")
+    page = turned.pagination(pages, key=f"notes-page-{pages}")
     found = corpus.spec is None or corpus.spec.imported is not None  # by a detector, and not known from the records
     st.html(fields_legend_html(entities=entities, by_detector=found))
     for note in notes.iloc[(page - 1) * NOTES_A_PAGE : page * NOTES_A_PAGE].itertuples():
@@ -96,7 +97,7 @@ def read_notes(corpus: Corpus) -> None:
 
 def _note_filters(corpus: Corpus) -> dict:
     keep, typed = KEEP, kept_unless_real(corpus.spec)
-    with st.grid(5, min_column_width=180):
+    with st.grid(5, min_column_width=150):
         present = [split for split in SPLITS if (corpus.notes["split"] == split).any()]
         splits = st.multiselect(
             "Group", present, format_func=SPLITS.__getitem__, key="split", placeholder="all", **keep
