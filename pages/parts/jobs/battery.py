@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from core.common.formatting import duration_text
+from core.jobs.times.costs import whole
+from core.jobs.times.expected import expected_stages
 from core.jobs.work import AUDIT
 from core.pipeline.full_audit import chosen_attacks, open_attacks, open_figures
 from core.runs.run import Run
@@ -22,10 +25,7 @@ if TYPE_CHECKING:
 LABEL = "Run the full audit"
 FIGURES = "Compute the figures"
 NAMED = 6  # attacks that were not run: up to this many are named
-HOW_LONG = (
-    "The full audit takes several minutes on a laptop; each attack shows its remaining time. Reference models are "
-    "trained once per cohort."
-)
+HOW_LONG = "Each attack shows its remaining time. Reference models are trained once per cohort."
 
 
 def offer(runs: Mapping[str, Run]) -> None:
@@ -90,7 +90,7 @@ def _show_audit(name: str, run: Run, job: Job | None, several: bool) -> None:
         st.markdown(f"**Attacking “{name}”**")
         monitor.progress_bar(job, monitor.engine().progress(job.id))
         return
-    st.markdown(_status_text(name, run))
+    st.markdown(f"{_status_text(name, run)}{_takes(run)}")
     if job is not None and job.state in ("failed", "interrupted", "cancelled"):
         failed = job.state == "failed"
         said = f"failed. {literal(job.message, 600)}" if failed else f"was {job.state}."
@@ -113,7 +113,7 @@ def _status_text(name: str, run: Run) -> str:
     if len(left) == len(every) and not failed:
         return (
             f"“{name}” has had only the quick audit. The full audit has {len(every)} attacks, "
-            f"{len(_on_membership(every))} of them on membership, and takes several minutes."
+            f"{len(_on_membership(every))} of them on membership."
         )
     if not left:
         return (
@@ -135,6 +135,16 @@ def _status_text(name: str, run: Run) -> str:
         f"{len(scored)} on membership among them."
     )
     return sentence + (f" Failed: {'; '.join(failed)}." if failed else "")
+
+
+def _takes(run: Run) -> str:
+    """How long the attacks that are left should take here, as one more sentence; empty if none is left."""
+    left = open_attacks(run, owner.workspace())
+    if not left:
+        return ""
+    seconds = whole(expected_stages(run.spec, owner.workspace(), is_audit=True))
+    what = "It" if len(left) == len(chosen_attacks(run, None)) else "What is left"
+    return f" {what} takes about {duration_text(seconds)} on this machine."
 
 
 def _were(attacks: Sequence[str]) -> str:

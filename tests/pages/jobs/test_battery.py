@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from core.common.formatting import duration_text
 from core.jobs.engine import Engine
+from core.jobs.times.costs import whole
+from core.jobs.times.expected import expected_stages
 from core.pipeline.full_audit import SUMMARY, chosen_attacks, open_figures, summaries
 from core.runs.audits import Outcome
 from core.runs.events import EVENTS_FILE, EventLog
@@ -83,6 +86,17 @@ def test_the_attacks_that_were_not_run_are_named_once(data, smoke_specs):
     scope = f"{scores} on membership and {len(every) - scores} others"
     expected = f"The full audit has {len(every)} attacks ({scope}); one was not run on “no privacy”: {every[-1].name}."
     assert told.count(expected) == 1 and "on membership among them" not in told
+
+
+@pytest.mark.parametrize(("done", "what"), [(0, "It"), (3, "What is left")])
+def test_the_time_is_that_of_the_attacks_that_are_left(data, smoke_specs, done, what):
+    """Not one sentence for all: the attacks on 48,000 notes take hours."""
+    workspace, run_id = Workspace(data, shared=()), smoke_specs["plain"].run_id
+    for attack in chosen_attacks(workspace.run(run_id), None)[:done]:
+        workspace.audit(run_id).record(Outcome(attack.name, "done", 0.0, "", (), attack.version, 1.0), {})
+    seconds = whole(expected_stages(smoke_specs["plain"], workspace, is_audit=True))
+    told = said(visit("canaries", **link("canaries", run_id)))
+    assert f" {what} takes about {duration_text(seconds)} on this machine." in told
 
 
 def test_a_failed_attack_is_named_and_can_be_tried_again(data, smoke_specs):
