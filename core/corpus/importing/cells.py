@@ -73,6 +73,7 @@ _PLACEHOLDERS = {
         "null",
         "nil",
         "nan",
+        "nat",
         "unknown",
         "unk",
         "missing",

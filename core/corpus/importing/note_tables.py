@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from core.corpus.importing.cells import SHORTENED, id_text, note_text, quoted, same_id_perhaps
+from core.corpus.importing.cells import SHORTENED, id_text, is_placeholder, note_text, quoted, same_id_perhaps
 from core.corpus.importing.columns import Column, Remarks
 from core.corpus.importing.files import BadNotes, chunks, first_line, header, is_text, listed
 from core.corpus.importing.memory import MemoryWatch
@@ -96,8 +96,9 @@ def read_file(
     notes = into.frame()
     if "note_id" not in chosen:
         notes["note_id"] = "N" + notes.index.astype(str).str.zfill(max(4, len(str(len(notes)))))
-    _check_ids(path, notes, chosen)
-    _remark_two_spellings(notes, Column(path.name, chosen["patient"], remarks))
+    with_text = notes[~notes["blank"].astype(bool)]
+    _check_ids(path, with_text, chosen)
+    _remark_two_spellings(with_text, Column(path.name, chosen["patient"], remarks))
     return notes
 
 
@@ -155,11 +156,19 @@ class _Wordless:
 
 
 def _check_ids(path: Path, notes: pd.DataFrame, chosen: dict[str, str]) -> None:
-    """Check that every note has a patient and a unique id, and that no patient is in two splits."""
+    """Check that every note with text has a patient and a unique id, and that no patient is in two splits."""
     for column, role in (("patient_id", "patient"), ("note_id", "note_id")):
         missing = notes.loc[notes[column] == "", "row"]
         if len(missing):
             raise BadNotes(f"{path.name}, row {missing.iloc[0]}, column “{chosen[role]}”: the cell is empty.")
+    unknown = notes[notes["patient_id"].isin({who for who in notes["patient_id"].unique() if is_placeholder(who)})]
+    if len(unknown):
+        row, who = unknown[["row", "patient_id"]].iloc[0]
+        raise BadNotes(
+            f"{path.name}, row {row}, column “{chosen['patient']}”: {quoted(who)} is not a patient's id. It says that "
+            "the patient is not known, and notes of several people would count as one patient's. Give these rows an "
+            "id, or leave them out."
+        )
     for column, role, what in (("patient_id", "patient", "patients"), ("admission_id", "admission", "admissions")):
         shortened = notes.loc[notes[column].str.fullmatch(SHORTENED), ["row", column]]
         if len(shortened) and role in chosen:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -331,3 +332,16 @@ def test_no_message_holds_a_whole_note(imported):
 def test_admissions_that_a_spreadsheet_has_shortened_are_refused(imported):
     with pytest.raises(BadNotes, match="column “admission_id”: “1.23E.11” is a number .* several admissions may have"):
         imported("patient_id,text,admission_id\nA,is well,1.23E+11\nB,is well,1.23E+11\n")
+
+
+@pytest.mark.parametrize("who", ["nan", "NaT", "None", "NULL", "NA", "n/a", "<NA>", "#N/A", "-", "?", "unknown"])
+def test_notes_of_patients_who_are_not_known_are_not_taken_for_one_patients(imported, who):
+    """Programs that export tables write such words for a missing id, in as many rows as have none."""
+    with pytest.raises(BadNotes, match=f"row 6, column “patient_id”: “{re.escape(who)}” is not a patient's id"):
+        imported(f"{NOTES}{who},he is ill\n{who},she is ill\n")
+
+
+def test_rows_without_text_need_no_id(imported):
+    """As a spreadsheet leaves them at the end of a table."""
+    seen = imported(f"{NOTES},\n,\nNA,\n")
+    assert (seen.rows, seen.notes, seen.blank, seen.patients) == (7, 4, 3, 4) and not seen.remarks
