@@ -182,13 +182,14 @@ def _sampled(of: Iterable[Item], most: int, rng: np.random.Generator) -> list[It
 
 def _with_names(patients: pd.DataFrame) -> pd.DataFrame:
     parts = patients["full_name"].map(turned).str.split(n=1, expand=True)
+    ages = patients["age"].astype(float)  # between two whole ages, their median is none
     return pd.DataFrame(
         {
             "patient_id": patients["patient_id"],
             "split": patients["split"],
             "first": parts[0],
             "last": parts[1] if parts.shape[1] > 1 else parts[0],
-            "age": patients["age"].fillna(patients["age"].median()).fillna(UNKNOWN_AGE).astype(int),
+            "age": ages.fillna(ages.median()).fillna(UNKNOWN_AGE).astype(int),
             "title": np.where(patients["sex"] == "M", "Mr.", "Mrs."),
         }
     ).reset_index(drop=True)

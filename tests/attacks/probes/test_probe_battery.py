@@ -319,3 +319,17 @@ def test_where_every_patient_has_every_condition_the_cosine_is_not_possible(targ
     monkeypatch.setattr(cosine, "with_conditions", lambda target: having_all)
     with pytest.raises(NotPossible, match="one that they lack"):
         cosine.cosine_similarity(target)
+
+
+@pytest.mark.parametrize(("ages", "filled"), [([57, 58], 57), ([57, 59], 58), ([], 60)])
+def test_a_patient_without_an_age_gets_the_median_in_whole_years(corpus, ages, filled):
+    """As imported cohorts have them: the median of 57 and 58 years does not fit a column of whole years."""
+
+    def asked(patients: pd.DataFrame) -> pd.DataFrame:
+        target = Target(RunSpec(corpus=CORPUS), replace(corpus, patients=patients), lambda name: {}[name], {})
+        return identities(target).patients
+
+    first = asked(corpus.patients)["patient_id"].head(len(ages)).tolist()
+    given = corpus.patients["patient_id"].map(dict(zip(first, ages, strict=True))).astype("Int16")
+    found = asked(corpus.patients.assign(age=given)).set_index("patient_id")["age"]
+    assert found[first].tolist() == ages and set(found.drop(first)) == {filled}
