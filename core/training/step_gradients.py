@@ -54,10 +54,13 @@ class StepGradients:
     def places(self) -> np.ndarray:
         """The gradients along their two principal directions (uncentred PCA), (n, 2).
 
-        K = VΛVᵀ gives the unit directions uₖ = Gᵀvₖ/√λₖ, along which unit i lies at √λₖ·vᵢₖ.
+        K = VΛVᵀ gives the unit directions uₖ = Gᵀvₖ/√λₖ, along which unit i lies at √λₖ·vᵢₖ. A single gradient has one
+        direction, and lies at 0 along the second.
         """
         values, vectors = self._principal
-        return np.sqrt(values) * vectors
+        along = np.zeros((len(self), 2))
+        along[:, : len(values)] = np.sqrt(values) * vectors
+        return along
 
     @property
     def explained(self) -> float:

@@ -73,6 +73,8 @@ def whose(step: StepGradients, run: Run) -> str:
         f"{len(step):,} of the {step.sampled:,} {unit}s"
         if len(step) < step.sampled
         else f"The {step.sampled:,} {unit}s"
+        if step.sampled > 1
+        else f"{'One' if run.spec.secret_noise else 'The only'} {unit}"
     )
     own = "that a step of this run may sample" if run.spec.secret_noise else "of step 1"
     if run.spec.secret_noise:
@@ -80,4 +82,5 @@ def whose(step: StepGradients, run: Run) -> str:
     other = " “Figures only”: this run's texts and scores were left out." if run.figures_only else ""
     if not run.has_model:
         other += " Its weights are not kept, so a model with a similar name on Home is from another run."
-    return f"{part} {own}, in the order of the {unit}s. Each step draws a new sample.{other}"
+    order = f", in the order of the {unit}s" if len(step) > 1 else ""
+    return f"{part} {own}{order}. Each step draws a new sample.{other}"

@@ -169,6 +169,16 @@ def test_the_bars_and_the_path_add_up_to_the_gradients(stored):
     )
 
 
+def test_a_step_that_sampled_a_single_patient_is_shown(smoke_workspace, smoke_specs):
+    """As a small cohort's run per patient may: one gradient has no second direction."""
+    one = StepGradients(("N0001",), ("P0001",), np.array([[9.0]]), parameters=100, expected=1.2, sampled=1)
+    plane = charts.plane(one, 0.5, 1.0, np.array([True]), 0, "patient")
+    assert tuple(plane.data[0].x) == (0, 0.5) and tuple(plane.data[0].y) == (0, 0)
+    assert one.explained == 1 and len(plane.data[1].y) == charts.CLOUD
+    run = Workspace(smoke_workspace, shared=()).run(smoke_specs["dp"].run_id)
+    assert sentences.whose(one, run).startswith("The only note of step 1. Each step draws a new sample.")
+
+
 def test_a_base_model_has_no_step(smoke_workspace, smoke_specs, tmp_path, capsys):
     out = tmp_path / "none.safetensors"
     asked = ["step", smoke_specs["base"].run_id, "--out", str(out), "--data", str(smoke_workspace)]
