@@ -64,7 +64,8 @@ def corpus(
         typer.Option(
             "--column",
             metavar="ROLE=NAME",
-            help="With --from: column for a role: note, patient, admission, date or type. Repeatable.",
+            help="With --from: column for a role: note, patient, admission, date, type, note_id or split; ROLE= for "
+            "none. Repeatable.",
         ),
     ] = None,
     population: Annotated[

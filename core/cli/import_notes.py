@@ -29,7 +29,7 @@ def write_imported(source: Path, out: Path, *, seed: int, given: dict[str, Any],
 
 def _pair(given: str) -> tuple[str, str]:
     role, equals, name = given.partition("=")
-    if not equals or not name:
+    if not equals or not role.strip():
         raise BadInput(f"--column: “{given}” does not have the form ROLE=NAME, for example note=TEXT.")
     return role.strip(), name.strip()
 

@@ -117,7 +117,7 @@ def import_notes(
             DIAGNOSES_ICD (and D_ICD_DIAGNOSES, for the descriptions of its codes).
         folder: an empty folder for the tables and the spec; only its owner can open it from now on. If this raises,
             delete the folder's contents.
-        columns: the file's column for each of `COLUMNS`; missing ones are guessed (`guess_columns`).
+        columns: the file's column for each of `COLUMNS`, "" for none; missing ones are guessed (`guess_columns`).
         identifiers: a table of patients' identifiers (`read_identifiers`); without it they are read from the notes.
         population: share (0 to 0.5) of patients set aside for thresholds and reference models.
         seed: of the split, the canaries and the surrogates.

@@ -57,7 +57,7 @@ def read_file(
     Args:
         path: the file.
         into: receives the notes and their texts.
-        given: the file's column for some of COLUMNS; the others are guessed.
+        given: the file's column for some of COLUMNS, "" for none; the others are guessed.
         most_bytes: largest expanded size of the file.
         report: called with (stage, done, total).
         remarks: receives the warnings.
@@ -116,11 +116,11 @@ def _chosen_columns(path: Path, given: dict[str, str]) -> dict[str, str]:
         )
     if unknown := set(given) - set(COLUMNS):
         raise BadNotes(f"There is no such column to map: {', '.join(sorted(unknown))}. Map {', '.join(COLUMNS)}.")
-    chosen = {**guess_columns(names), **{role: name for role, name in given.items() if name}}
+    chosen = {role: name for role, name in {**guess_columns(names), **given}.items() if name}
     for role in ("note", "patient"):
         if role not in chosen:
             raise BadNotes(f"{path.name}: say which column holds the {role}. Its columns are {listed(names)}.")
-    for role in set(chosen) - {role for role, name in given.items() if name}:
+    for role in set(chosen) - set(given):
         alike = [name for name in dict.fromkeys(names) if _plain(name) == _plain(chosen[role])]
         if len(alike) > 1:
             raise BadNotes(f"{path.name} has several columns for the {role}: {listed(alike)}. Say which one to read.")
@@ -182,7 +182,8 @@ def _check_ids(path: Path, notes: pd.DataFrame, chosen: dict[str, str]) -> None:
         first = notes.loc[notes["note_id"] == again["note_id"].iloc[0], "row"].iloc[0]
         raise BadNotes(
             f"{path.name}, row {again['row'].iloc[0]}, column “{chosen['note_id']}”: note "
-            f"{quoted(again['note_id'].iloc[0])} is already in row {first}. Every note needs a unique id."
+            f"{quoted(again['note_id'].iloc[0])} is already in row {first}. Every note needs a unique id, "
+            "or choose no column for it."
         )
     if "split" in chosen:
         _check_splits(path, notes, chosen["split"])
@@ -207,7 +208,7 @@ def _check_splits(path: Path, notes: pd.DataFrame, column: str) -> None:
     if len(wrong):
         raise BadNotes(
             f"{path.name}, row {wrong['row'].iloc[0]}, column “{column}”: {quoted(wrong['split'].iloc[0])} is not a "
-            f"split. Write {', '.join(allowed)}, or leave the column out."
+            f"split. Write {', '.join(allowed)}, or choose no column for it."
         )
     first = notes.groupby("patient_id")["split"].transform("first")
     torn = notes[notes["split"] != first]

@@ -42,6 +42,7 @@ WRITE_DOWN = (
 UNENCRYPTED = "This class is served without encryption: upload no notes of real people."
 _CLEAR = "own_code_used"  # the box for a deletion code is emptied when it is drawn next
 _NEW_CODE = "own_new_code"  # the upload whose code was not shown yet
+_COLUMNS_OF = "own_columns_of"  # the file that the columns in the session were chosen for
 _CHOSEN = "own_chosen"  # the upload that was chosen or made last: the box's own state ends with its page
 # Wrong deletion codes per minute and session. All sessions together have no limit: they could lock everybody out, and
 # 100 random bits cannot be guessed.
@@ -112,7 +113,7 @@ def _steps(path: Path, identifiers: Path | None) -> None:
     if path.is_dir():
         st.caption("Tables of MIMIC-III: the columns are known, and placeholders are filled with made-up identities.")
     options = {"columns": columns, "identifiers": None if identifiers is None else str(identifiers), **_settings()}
-    missing = [] if path.is_dir() else [ROLES[role].lower() for role in NEEDED if role not in columns]
+    missing = [] if path.is_dir() else [ROLES[role].lower() for role in NEEDED if not columns[role]]
     if missing:
         st.info(f"Choose the column for: {', '.join(missing)}.", icon=":material/view_column:")
         return
@@ -177,26 +178,22 @@ def _first_rows(path: Path) -> pd.DataFrame:
 
 
 def _mapped(path: Path) -> dict[str, str]:
-    """The first rows, and one select box per role with a guessed column. Returns the chosen column of each role."""
+    """The first rows, and one select box per role with a guessed column. Returns each role's column, "" for none."""
     first = _first_rows(path)
     st.dataframe(first, hide_index=True, alt="The first rows of the file")
-    names = list(first.columns)
-    guessed = guess_columns(names)
-    chosen: dict[str, str] = {}
+    names = [name for name in first.columns if name]
+    keys = {role: f"own_column_{role}" for role in COLUMNS}
+    if st.session_state.get(_COLUMNS_OF) != path or any(key not in st.session_state for key in keys.values()):
+        guessed = guess_columns(names)
+        st.session_state.update({keys[role]: guessed.get(role) for role in COLUMNS})
+        st.session_state[_COLUMNS_OF] = path
     with st.grid(4, min_column_width=190):
-        for role in COLUMNS:
-            there = guessed.get(role)
-            picked = st.selectbox(
-                ROLES[role],
-                names,
-                index=names.index(there) if there else None,
-                placeholder="none",
-                key=f"own_column_{role}",
-                format_func=short,
-            )
-            if picked is not None:
-                chosen[role] = picked
-    return chosen
+        # The guess is a state and no default: only a box without a default can be emptied.
+        picked = {
+            role: st.selectbox(ROLES[role], names, index=None, placeholder="none", key=keys[role], format_func=short)
+            for role in COLUMNS
+        }
+    return {role: name or "" for role, name in picked.items()}
 
 
 def _settings() -> dict[str, Any]:

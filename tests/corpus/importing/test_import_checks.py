@@ -10,7 +10,7 @@ import pytest
 
 from core.corpus.importing.files import BadNotes, head
 from core.corpus.importing.identifiers import identifiable
-from core.corpus.importing.importer import Seen, import_notes
+from core.corpus.importing.importer import Seen, import_notes, read_notes
 from core.corpus.tables import Corpus
 from core.phi.index import PhiIndex
 
@@ -339,6 +339,16 @@ def test_notes_of_patients_who_are_not_known_are_not_taken_for_one_patients(impo
     """Programs that export tables write such words for a missing id, in as many rows as have none."""
     with pytest.raises(BadNotes, match=f"row 6, column “patient_id”: “{re.escape(who)}” is not a patient's id"):
         imported(f"{NOTES}{who},he is ill\n{who},she is ill\n")
+
+
+def test_a_column_with_a_usual_name_can_be_left_out(tmp_path):
+    path = tmp_path / "notes.csv"
+    path.write_text("patient_id,text,split,id\nA,w,train,1\nB,x,test,1\nC,y,train,1\nD,z,test,1\n", encoding="utf-8")
+    with pytest.raises(BadNotes, match=r"“train” is not a split\. Write .*, or choose no column for it"):
+        read_notes(path, note_id="", canaries=0)
+    with pytest.raises(BadNotes, match=r"Every note needs a unique id, or choose no column for it"):
+        read_notes(path, split="", canaries=0)
+    assert read_notes(path, split="", note_id="", canaries=0).spec.split is None
 
 
 def test_rows_without_text_need_no_id(imported):

@@ -150,6 +150,27 @@ def test_columns_with_other_names_are_mapped(cohort):
 
 
 @checked_here
+def test_a_recognised_column_can_be_left_out_and_another_file_is_recognised_again(cohort):
+    train = NOTES[["text", "patient_id"]].assign(split="train", id=7, admission=NOTES["patient_id"] + "-1")
+    app = cohort()
+    app.file_uploader(key="own_file").set_value(csv(train)).run()
+    boxes = {role: app.selectbox(key=f"own_column_{role}") for role in ("split", "note_id", "admission")}
+    assert {role: box.value for role, box in boxes.items()} == {
+        "split": "split",
+        "note_id": "id",
+        "admission": "admission",
+    }
+    assert all(box.proto.default == 0 and not box.proto.HasField("default") for box in boxes.values()), "has ×"
+    for role in ("split", "note_id"):
+        app.selectbox(key=f"own_column_{role}").set_value(None).run()
+    waited(app)
+    assert not app.error and app.metric[0].value == str(len(NOTES))
+    app.file_uploader(key="own_file").set_value(csv(train.drop(columns="split").rename(columns={"id": "row_id"}))).run()
+    assert app.selectbox(key="own_column_note_id").value == "row_id", "not what was chosen for the file before"
+    assert app.selectbox(key="own_column_split").value is None
+
+
+@checked_here
 def test_the_tables_of_mimic_are_taken_together(cohort, tmp_path):
     rows = "".join(f"{n},{n % 6},{n % 6},2150-02-01,Nursing,[**Known lastname {n % 6}**] is well.\n" for n in range(12))
     tables = {
