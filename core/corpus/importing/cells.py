@@ -42,6 +42,9 @@ def id_text(cell: str) -> str:
     return " ".join(text.split())
 
 
+DIFFERS = "only in case, accents, blanks, dashes, leading zeros or a final “.0”"  # what `same_id_perhaps` leaves out
+
+
 def same_id_perhaps(text: str) -> str:
     """The same for ids that may be one, written in two ways: “p007”, “P7” and “P 7.0”."""
     plain = "".join(fold(text)[0].split())

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from core.corpus.importing.cells import SHORTENED, id_text, is_placeholder, note_text, quoted, same_id_perhaps
+from core.corpus.importing.cells import DIFFERS, SHORTENED, id_text, is_placeholder, note_text, quoted, same_id_perhaps
 from core.corpus.importing.columns import Column, Remarks
 from core.corpus.importing.files import BadNotes, chunks, first_line, header, is_text, listed
 from core.corpus.importing.memory import MemoryWatch
@@ -196,8 +196,8 @@ def _remark_two_spellings(notes: pd.DataFrame, column: Column) -> None:
     again = {name for name in names if first.setdefault(same_id_perhaps(name), name) != name}
     for row in notes.loc[notes["patient_id"].isin(again), "row"]:
         column.remarks.add(
-            "the patient id differs from an earlier one only in case, accents, blanks, dashes, leading zeros or a "
-            "final “.0”. If both are one person, they count as two, of whom one may be trained on and one held out",
+            f"the patient id differs from an earlier one {DIFFERS}. If both are one person, they count as two, of whom "
+            "one may be trained on and one held out",
             column.where(row),
         )
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import pandas as pd
 
-from core.corpus.importing.cells import quoted
+from core.corpus.importing.cells import DIFFERS, quoted, same_id_perhaps
 from core.corpus.importing.columns import Remarks
 from core.corpus.importing.files import BadNotes
 from core.corpus.importing.identifiers import Identifiers, read_identifiers
@@ -75,7 +75,7 @@ def read(
 
 def _check_patients(table: Path, path: Path, notes: pd.DataFrame, given: Identifiers, remarks: Remarks) -> None:
     """Raise BadNotes if a table of identifiers has none of the notes' patients; warn of patients without notes."""
-    with_notes = set(notes["patient_id"])
+    with_notes = set(notes.loc[~notes["blank"].astype(bool), "patient_id"])
     strangers = [who for who in given.rows if who not in with_notes]
     if len(strangers) == len(given.rows):
         noted = notes["patient_id"].iloc[0] if len(notes) else ""
@@ -84,8 +84,13 @@ def _check_patients(table: Path, path: Path, notes: pd.DataFrame, given: Identif
             f"patients has a note. It begins with patient {quoted(strangers[0])}, {path.name} with {quoted(noted)}. "
             "Both must write patient ids in the same way."
         )
+    without_row = {same_id_perhaps(who) for who in with_notes - given.rows.keys()}
     for who in strangers:
-        remarks.add("the patient has no note", f"{table.name}, row {given.rows[who]}, column “{given.column}”")
+        what = "the patient has no note"
+        if same_id_perhaps(who) in without_row:
+            what += f", but one whose id differs {DIFFERS} has notes and no row: if both are one person, write the id "
+            what += "in one way"
+        remarks.add(what, f"{table.name}, row {given.rows[who]}, column “{given.column}”")
 
 
 def _check_admissions(path: Path, notes: pd.DataFrame, diagnoses: pd.DataFrame) -> None:

@@ -355,3 +355,20 @@ def test_rows_without_text_need_no_id(imported):
     """As a spreadsheet leaves them at the end of a table."""
     seen = imported(f"{NOTES},\n,\nNA,\n")
     assert (seen.rows, seen.notes, seen.blank, seen.patients) == (7, 4, 3, 4) and not seen.remarks
+
+
+def test_a_row_of_identifiers_under_another_spelling_of_a_patients_id_is_told(imported):
+    """Spreadsheets take zeros away: the patient's name is in the table, and none of its leaks could be counted."""
+    notes = NOTES.replace("A,", "7,").replace("B,", "12,")
+    seen = imported(notes, "patient_id,full_name\n007,Ann Ames\n12,Bo Berg\nZ,Zoe Zell\n")
+    assert (seen.without_record, seen.without_identifier) == (3, 3)
+    assert [remark.partition(" (first")[0] for remark in seen.remarks] == [
+        "1 row: the patient has no note, but one whose id differs only in case, accents, blanks, dashes, leading zeros "
+        "or a final “.0” has notes and no row: if both are one person, write the id in one way",
+        "1 row: the patient has no note",
+    ]
+
+
+def test_a_patient_whose_rows_are_all_blank_has_no_note(imported):
+    seen = imported(f"{NOTES}E, \n", "patient_id,full_name\nA,Ann Ames\nE,Eve Ernst\n")
+    assert seen.remarks == ("1 row: the patient has no note (first: ids.csv, row 3, column “patient_id”).",)
