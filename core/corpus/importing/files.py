@@ -35,6 +35,17 @@ PROGRESS_BYTES = 2**20  # of text after which progress is reported, unless CHUNK
 MOST_COLUMNS = 2_000
 MOST_OF_A_NAME, MOST_NAMES = 60, 20  # characters of a column name, and names, that a message shows
 
+_FORMATS = {  # by their first bytes: what is named .csv by mistake
+    b"\xd0\xcf\x11\xe0": "an old Excel or Word file",
+    b"%PDF": "a PDF",
+    b"{\\rtf": "an RTF document",
+    b"BZh91AY": "compressed, but not by gzip",
+    b"\xfd7zXZ": "compressed, but not by gzip",
+    b"\x28\xb5\x2f\xfd": "compressed, but not by gzip",
+    b"7z\xbc\xaf": "a 7z archive",
+    b"Rar!": "a RAR archive",
+}
+_JSON = re.compile(r"\s*(?:\{|\[)\s*(?:[\[{\"].*)?", re.DOTALL)  # a header as “[patient_id],[text]” is none
 _SEPARATOR_LINE = re.compile(r"sep=([,;\t|])", re.IGNORECASE)
 _QUOTED = re.compile(r'"[^"]*"')
 
@@ -290,6 +301,8 @@ def _records(path: Path, progress: ReadProgress | None, most_bytes: int) -> Iter
         blank, first = 0, next(lines, "")
         while first and not first.strip():
             blank, first = blank + 1, next(lines, "")
+        if _JSON.fullmatch(first):
+            raise BadNotes(f"{path.name} is JSON. Save it as CSV (UTF-8) or Parquet, with one note per row.")
         named = _SEPARATOR_LINE.fullmatch(first.strip())
         separator = named[1] if named else max(",;\t|", key=_QUOTED.sub("", first).count)
         records = csv.reader(lines if named else _again(first, lines), delimiter=separator, strict=True)
@@ -366,6 +379,8 @@ def _first_bytes(path: Path) -> bytes:
     _check_encoding(path, start)
     if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):  # a text may begin with these two letters
         raise BadNotes(f"{path.name} is a ZIP archive or a spreadsheet. Unpack it, or save the sheet as CSV (UTF-8).")
+    if (form := next((form for mark, form in _FORMATS.items() if start.startswith(mark)), None)) is not None:
+        raise BadNotes(f"{path.name} is {form}. Save the table as CSV (UTF-8), which may be compressed by gzip.")
     return start
 
 

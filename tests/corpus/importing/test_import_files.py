@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
 import gzip
 import io
@@ -98,6 +99,11 @@ def test_a_file_without_a_record_is_empty(tmp_path, content):
         header(written(tmp_path, content))
 
 
+def test_a_header_in_brackets_is_no_json(tmp_path):
+    assert header(written(tmp_path, b"[patient_id],[text]\n1,a\n")) == ["[patient_id]", "[text]"]
+    assert header(written(tmp_path, b"{note},id\n1,a\n")) == ["{note}", "id"]
+
+
 def test_a_text_may_begin_like_a_zip_archive(tmp_path):
     assert header(written(tmp_path, b"PK_ID,text\n1,a\n")) == ["PK_ID", "text"]
     assert read(written(tmp_path, b"PKU screening.\n", "reports.txt"), "note") == [["PKU screening."]]
@@ -165,6 +171,13 @@ def test_columns_and_head(tmp_path):
         ("a,b\n1,é\n".encode("utf-16-be"), "row 1: the text is UTF-16"),
         (gzip.compress("a,b\n1,é\n".encode("utf-16"), mtime=0), "row 1: the text is UTF-16"),
         (b"PK\x03\x04 and so on", "is a ZIP archive or a spreadsheet"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500), "is an old Excel or Word file. Save the table as CSV"),
+        (b"%PDF-1.4\n%\xe2\xe3", "is a PDF. Save the table as CSV"),
+        (bz2.compress(b"a,b\n1,2\n"), "is compressed, but not by gzip"),
+        (b'{"patient_id": "P1", "text": "A cough, at night."}\n', "is JSON. Save it as CSV"),
+        (b'[{"patient_id":"P1","text":"A cough."}]', "is JSON. Save it as CSV"),
+        (b'\xef\xbb\xbf\n[\n  {"a": "b"}\n]\n', "is JSON. Save it as CSV"),
+        (gzip.compress(b'{\n"a": 1}\n', mtime=0), "is JSON. Save it as CSV"),
         (b"a,b\n1,2\n1,2,3\n", "row 3: 3 cells, but the header names 2"),
         (b'a,b\n1,"' + b"x" * 4_000, "row 2: a cell has more than 3,000 characters. Perhaps a quote was opened"),
         (b'a,b\n1,"x\n2,y\n', "row 2: a quote was opened here and never closed"),
