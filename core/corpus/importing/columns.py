@@ -6,10 +6,11 @@ import datetime
 from collections.abc import Callable
 from typing import TypeVar
 
-from core.corpus.importing.cells import Day, quoted, read_date
+from core.corpus.importing.cells import Day, is_placeholder, quoted, read_date
 from core.corpus.importing.files import BadNotes, short
 
 Value = TypeVar("Value")
+LONGEST_PLACEHOLDER = 40  # characters, with brackets and blanks; longer notes are not compared
 
 
 class Remarks:
@@ -48,6 +49,13 @@ class Column:
             return by(cell)
         except ValueError as error:
             raise BadNotes(f"{self.where(row)}: {error}") from error
+
+    def says_missing(self, row: int, text: str) -> bool:
+        """Whether a note only says in a word that there is none, as exports write it (“nan”). Gives a warning."""
+        if len(text) > LONGEST_PLACEHOLDER or not any(map(str.isalpha, text)) or not is_placeholder(text):
+            return False
+        self.remarks.add(f"{quoted(text.strip())} says that there is no text, so the row is left out", self.where(row))
+        return True
 
     def date(self, row: int, cell: str, *, shifted: bool = False) -> Day:
         """The date in a cell.

@@ -69,7 +69,8 @@ def read_file(
         BadNotes: for anything wrong in the file.
     """
     chosen = _chosen_columns(path, given)
-    watch, wordless = MemoryWatch(path.name), _Wordless(Column(path.name, chosen["note"], remarks))
+    notes_column, tabled = Column(path.name, chosen["note"], remarks), not is_text(path)
+    watch, wordless = MemoryWatch(path.name), _Wordless(notes_column)
     dates = Column(path.name, chosen.get("date", ""), remarks)
 
     def progress(done: int, total: int) -> None:
@@ -83,7 +84,7 @@ def read_file(
         for row, text, patient, admission, date, kind, note_id, split in zip(cells.rows, *columns, strict=True):
             wordless.look(row, text)
             into.add(
-                note_text(text),
+                "" if tabled and notes_column.says_missing(row, text) else note_text(text),
                 row=row,
                 note_id=note_id.strip(),
                 patient_id=id_text(patient),

@@ -372,3 +372,13 @@ def test_a_row_of_identifiers_under_another_spelling_of_a_patients_id_is_told(im
 def test_a_patient_whose_rows_are_all_blank_has_no_note(imported):
     seen = imported(f"{NOTES}E, \n", "patient_id,full_name\nA,Ann Ames\nE,Eve Ernst\n")
     assert seen.remarks == ("1 row: the patient has no note (first: ids.csv, row 3, column “patient_id”).",)
+
+
+def test_a_note_that_only_says_there_is_none_is_left_out_and_told(imported):
+    seen = imported(f"{NOTES}A,nan\nB,NULL\nC,nan\nD,none reported today\nE,N/A\n")
+    assert (seen.rows, seen.notes, seen.blank, seen.copies, seen.patients) == (9, 5, 4, 0, 4)
+    assert seen.remarks == (
+        "2 rows: “nan” says that there is no text, so the row is left out (first: notes.csv, row 6, column “text”).",
+        "1 row: “NULL” says that there is no text, so the row is left out (first: notes.csv, row 7, column “text”).",
+        "1 row: “N/A” says that there is no text, so the row is left out (first: notes.csv, row 10, column “text”).",
+    )
