@@ -138,6 +138,13 @@ class DiseaseProfiles:
             "code"
         ].tolist()
 
+    def without_codes(self) -> tuple[int, int]:
+        """Number of patients without any code, and of all patients, except canaries."""
+        query = """SELECT count(*) FILTER (coalesce(len(icd_codes), 0) = 0) AS bare, count(*) AS patients
+            FROM read_parquet($patients) WHERE split <> 'canary'"""
+        found = self.ask(query, patients=str(self.patients)).iloc[0]
+        return int(found["bare"]), int(found["patients"])
+
     def described(self) -> dict[str, str]:
         """Code → description, for the codes that came with one."""
         if self.diagnoses is None:

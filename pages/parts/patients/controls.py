@@ -74,6 +74,17 @@ def _filters(run: Run) -> Filters:
     return Filters(code.strip(), youngest, oldest, least, most, "" if written == ANY else written)
 
 
+def without_codes_text(choice: Choice) -> str:
+    """A sentence about patients without a code, for a caption; empty if there are none, or if they have no bucket."""
+    bare, patients = data.without_codes(choice.run)
+    if choice.level != "patient" or not 0 < bare < patients:
+        return ""
+    return (
+        f" No ICD code is known of {bare:,} of the cohort's {patients:,} patients. Here they count as patients without "
+        "any of these diseases."
+    )
+
+
 def filters_text(filters: Filters) -> str:
     """The filters in words, for a caption; empty if none is set."""
     parts = []

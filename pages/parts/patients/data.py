@@ -70,6 +70,11 @@ def has_codes(run: Run) -> bool:
     return run.spec.corpus.imported is None or _has_codes(str(tables(run).patients), tables(run))
 
 
+def without_codes(run: Run) -> tuple[int, int]:
+    """Patients of the run's cohort without any ICD code, and all. Only uploaded notes may come with some codes."""
+    return (0, 0) if run.spec.corpus.imported is None else _without_codes(str(tables(run).patients), tables(run))
+
+
 def identified(run: Run, patient_id: str) -> bool:
     """Whether a direct identifier of this patient is known. Uploaded notes may come without identifiers."""
     splits = resources.known_splits(run.spec.corpus, owner.workspace())
@@ -79,6 +84,11 @@ def identified(run: Run, patient_id: str) -> bool:
 @resources.cached_data(max_entries=16, show_spinner=False)
 def _has_codes(folder: str, _tables: PatientTables) -> bool:
     return bool(_tables.codes())
+
+
+@resources.cached_data(max_entries=16, show_spinner=False)
+def _without_codes(folder: str, _tables: PatientTables) -> tuple[int, int]:
+    return _tables.without_codes()
 
 
 @resources.cached_object(max_entries=4, show_spinner=False)

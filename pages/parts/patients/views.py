@@ -62,7 +62,7 @@ def buckets_view(choice: Choice, beside: str, runs: Sequence[Run], bucket: int |
         _one_run(choice, table, bucket)
     elif drawn:
         _several(choice, beside, runs)
-    st.caption(spread(table, choice))
+    st.caption(spread(table, choice) + controls.without_codes_text(choice))
     with st.expander("How is this computed, and why do attacks disagree?"):
         if drawn:
             found = data.trends(choice)[choice.attack]

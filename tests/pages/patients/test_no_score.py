@@ -1,4 +1,4 @@
-"""Why a patient has no score on the Patients page."""
+"""Why a patient has no score on the Patients page, and what a missing code counts as."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from core.runs.patients.queries import Filters
 from core.runs.run import Run
 from core.runs.store import Workspace
 from core.spec import AuditSpec
-from pages.parts.patients import card
+from pages.parts.patients import card, controls
 from pages.parts.patients import data as patient_data
 from pages.parts.patients.data import Choice
 from tests.pages.visit import visit
@@ -50,3 +50,17 @@ def test_the_reason_depends_on_whether_another_attack_has_a_score(run, monkeypat
     assert "trained without this patient" in card._why_not_judged(choice, "P2", "left out")
     whole = dataclasses.replace(choice, run=run)
     assert card._why_not_judged(whole, "P2", "member") == "No attack on this run has one."
+
+
+def test_patients_without_a_known_code_are_counted(monkeypatch):
+    """Their profile is that of a patient without any disease, though only the table's row may be missing."""
+    choice = SimpleNamespace(run=None, level="patient")
+    monkeypatch.setattr(patient_data, "without_codes", lambda run: (14, 60))
+    assert controls.without_codes_text(choice) == (
+        " No ICD code is known of 14 of the cohort's 60 patients. Here they count as patients without any of these "
+        "diseases."
+    )
+    assert not controls.without_codes_text(SimpleNamespace(run=None, level="admission")), "these have no profile"
+    for counts in ((0, 60), (60, 60), (0, 0)):
+        monkeypatch.setattr(patient_data, "without_codes", lambda run, counts=counts: counts)
+        assert not controls.without_codes_text(choice)

@@ -221,6 +221,8 @@ def test_diagnoses_that_notes_came_with_decide_the_profile_of_an_admission(cohor
     assert tables.described() == {code: "words" for code in set(diagnoses.dropna(subset="wording")["code"])}
     held = cohort["patients"][cohort["patients"]["split"] != "canary"]["icd_codes"].explode().dropna()
     assert tables.codes() == sorted(set(held))
+    coded = cohort["patients"].loc[cohort["patients"]["split"] != "canary", "icd_codes"].map(len)
+    assert tables.without_codes() == ((coded == 0).sum(), len(coded)) and (coded == 0).any()
 
 
 @pytest.mark.parametrize("filters", FILTERS, ids=str)
