@@ -25,39 +25,41 @@ def show(seen: Seen) -> None:
     with st.grid(5, min_column_width=150):
         for label, value, below in shown:
             st.metric(label, value, below, delta_color="off", delta_arrow="off", border=True)
-    for warning in _warnings(seen):
+    for warning in warnings(seen):
         st.warning(warning, icon=":material/warning:")
     st.markdown(_whose_details(seen))
     st.caption(f"Searched by the detector “{seen.detector}”. {seen.detector_lacks}".rstrip())
     _phi_table(seen.found, seen.detector)
 
 
-def _warnings(seen: Seen) -> list[str]:
+def warnings(seen: Seen) -> list[str]:
+    """What deserves attention before training, one sentence or more for each point, as Markdown."""
     found = []
     repeated = seen.near_copies
     if repeated and not seen.removed:
         found.append(
-            f"{repeated:,} of {seen.rows - seen.blank:,} notes repeat an earlier note, {seen.copies:,} of them word "
-            "for word. A model memorises repeated text more, so leakage figures will be higher than for a note that "
-            "occurs once. You can remove copies with “Copies” above, but then ε covers only the remaining notes."
+            f"{repeated:,} of {seen.rows - seen.blank:,} notes repeat{'s' * (repeated == 1)} an earlier note, "
+            f"{seen.copies:,} of them word for word. A model memorises repeated text more, so leakage figures will be "
+            "higher than for a note that occurs once. You can remove copies with “Copies” above, but then ε covers "
+            "only the remaining notes."
         )
     if seen.removed:
         found.append(
-            f"{seen.removed:,} notes that repeat an earlier note were removed. Which of two copies stays depends on "
+            f"{_were(seen.removed, 'note', 'repeating an earlier note')} removed. Which of two copies stays depends on "
             "other people's notes, so a model's ε covers only the remaining notes. For a guarantee about all notes, "
             "keep the copies."
         )
     if seen.blank:
-        found.append(f"{seen.blank:,} rows have no text and were left out.")
+        found.append(f"{_were(seen.blank, 'row', 'without text')} left out.")
     if seen.marked_wrong:
-        found.append(f"{seen.marked_wrong:,} notes are marked as errors and were left out.")
+        found.append(f"{_were(seen.marked_wrong, 'note', 'marked as an error')} left out.")
     if seen.unknown_placeholders:
-        found.append(f"{seen.unknown_placeholders:,} placeholders of unknown kinds were replaced by ___.")
+        found.append(f"{_were(seen.unknown_placeholders, 'placeholder', 'of an unknown kind')} replaced by ___.")
     if seen.without_identifier:
-        no_row = f" ({seen.without_record:,} have no row in the table)" if seen.without_record else ""
+        no_row = f" ({seen.without_record:,} without a row in the table)" if seen.without_record else ""
         found.append(
-            f"{seen.without_identifier:,} of {seen.patients:,} patients have no identifier that could be found in a "
-            f"text{no_row}. For them, no leak can be counted.{_shared(seen)}"
+            f"{seen.without_identifier:,} of {seen.patients:,} patients {_have(seen.without_identifier)} no identifier "
+            f"that could be found in a text{no_row}. For them, no leak can be counted.{_shared(seen)}"
         )
     if min(seen.members, seen.heldout) < LEAST:
         found.append(
@@ -65,9 +67,24 @@ def _warnings(seen: Seen) -> list[str]:
             f"attack success can hardly be measured: its intervals stay wide below {LEAST} of each."
         )
     found.extend(literal(remark, 400) for remark in seen.remarks)
-    if not fitting_canaries(seen.training_notes):
+    fitting = fitting_canaries(seen.training_notes)
+    if not seen.canaries and not fitting:
         found.append("The cohort is too small to plant canaries without changing it. Exposure will not be measured.")
+    elif seen.canaries > fitting:
+        found.append(
+            f"You asked for {seen.canaries:,} canary sentences, and {fitting or 'none'} would fit: the copies of those "
+            "that are planted may be more than 5 % of the training notes, and change what a model learns from the rest."
+        )
     return found
+
+
+def _were(count: int, what: str, which: str) -> str:
+    """“1 row without text was”, “2 rows without text were”."""
+    return f"{count:,} {what}{'s' * (count != 1)} {which} {'was' if count == 1 else 'were'}"
+
+
+def _have(count: int) -> str:
+    return "has" if count == 1 else "have"
 
 
 def _shared(seen: Seen) -> str:
