@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,7 +62,7 @@ def on_disk(box: str, files: Sequence[UploadedFile]) -> Path:
         The path of a single file, or the folder of several.
 
     Raises:
-        BadNotes: There are several files that are not the tables of MIMIC-III.
+        BadNotes: There are several files that are not the tables of MIMIC-III, or two of one table.
         DiskFull: The disk is full.
     """
     key = tuple(sorted(file.file_id for file in files))
@@ -78,12 +79,22 @@ def on_disk(box: str, files: Sequence[UploadedFile]) -> Path:
         return folder / Path(files[0].name).name
     if not is_mimic(folder):
         raise BadNotes(_too_many([file.name for file in files]))
+    times = Counter(_table(file.name) for file in files)
+    if twice := [file.name for file in files if times[_table(file.name)] > 1]:
+        raise BadNotes(
+            f"The box has several files of one table ({listed(twice)}), and only one can be read. Remove the others "
+            "with ×."
+        )
     return folder
+
+
+def _table(name: str) -> str:
+    return name.upper().split(".")[0]
 
 
 def _too_many(names: list[str]) -> str:
     kept = f"The box has {len(names)} files ({listed(names)}), since an earlier file stays in it until you remove it "
-    if any(name.upper().split(".")[0] in TABLES for name in names):
+    if any(_table(name) in TABLES for name in names):
         return f"{kept}with ×. The tables of MIMIC-III are {listed(list(TABLES))}; NOTEEVENTS is missing."
     return f"{kept}with ×. Upload notes as one file: remove the others."
 

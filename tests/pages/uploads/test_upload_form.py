@@ -190,6 +190,10 @@ def test_the_tables_of_mimic_are_taken_together(cohort, tmp_path):
     ).run()
     (told,) = [error.value.replace("\\", "") for error in app.error]
     assert told.startswith("The box has 2 files (1.csv, patients-2.csv)") and "MIMIC" not in told
+    again = ("noteevents.csv.gz", b"", "application/gzip")
+    app.file_uploader(key="own_file").set_value([*files, again, again]).run()
+    (told,) = [error.value.replace("\\", "") for error in app.error]
+    assert told.startswith("The box has several files of one table (NOTEEVENTS.csv, noteevents.csv.gz, noteevents.csv")
     app.file_uploader(key="own_file").set_value(files).run()
     assert not app.exception and not app.selectbox[0].key.startswith("own_column")
     waited(app)
