@@ -275,8 +275,9 @@ def _csv_chunks(path: Path, names: list[str], most_bytes: int, progress: ReadPro
     for row, cells in records:
         if len(cells) != len(available):
             raise BadNotes(
-                f"{path.name}, row {row}: {len(cells)} cells, but the header names {len(available)} columns. A quote "
-                "or a separator inside a note may be unescaped."
+                f"{path.name}, row {row}: {len(cells)} cell{'s' * (len(cells) != 1)}, but the header names "
+                f"{len(available)} column{'s' * (len(available) != 1)}. A quote or a separator inside a note may be "
+                "unescaped."
             )
         rows.append(row)
         for values, place in zip(kept, places, strict=True):

@@ -272,7 +272,7 @@ def test_bad_files_are_sentences_and_nothing_is_kept(cohort, tmp_path, frame, co
         (b'patient_id,text\nP1,"never closed\n', "a quote was opened here and never closed"),
         (b"![x](http://x/y.png),![x](http://x/y.png)\n1,2\n", "no column of text that can be chosen"),
         (",".join(f"c{n}" for n in range(3_000)).encode() + b"\n", "3,000 columns"),
-        (("c" * 100_000 + ",text\n1\n").encode(), "row 2: 1 cells, but the header names 2"),
+        (("c" * 100_000 + ",text\n1\n").encode(), "row 2: 1 cell, but the header names 2"),
     ],
 )
 def test_rude_files_are_sentences_too(cohort, tmp_path, content, complaint):
