@@ -386,9 +386,9 @@ def _first_bytes(path: Path) -> bytes:
 
 
 def _check_encoding(path: Path, start: bytes) -> None:
-    """Raise BadNotes if the first bytes are those of UTF-16: its mark, or a NUL beside every letter."""
+    """Raise BadNotes if the first bytes are those of UTF-16 or UTF-32: a mark, or a NUL beside every letter."""
     pairs = len(start) // 2
     sides = start[0 : 2 * pairs : 2], start[1 : 2 * pairs : 2]
     unmarked = pairs > 1 and bytes(pairs) in sides and any(b"\0" not in side for side in sides)
     if unmarked or start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise BadNotes(f"{path.name}, row 1: the text is UTF-16. Save the file as UTF-8.")
+        raise BadNotes(f"{path.name}, row 1: the text is UTF-16 or UTF-32. Save the file as UTF-8.")

@@ -41,7 +41,7 @@ class Mimic:
 
 def is_mimic(folder: Path) -> bool:
     """True if the folder contains NOTEEVENTS."""
-    return folder.is_dir() and _file(folder, "NOTEEVENTS") is not None
+    return folder.is_dir() and bool(_files(folder, "NOTEEVENTS"))
 
 
 def read_mimic(
@@ -109,9 +109,17 @@ def read_mimic(
     return Mimic(notes, frame.where(frame.notna(), None), diagnoses, wrong, surrogates.unknown)
 
 
-def _file(folder: Path, name: str) -> Path | None:
+def _files(folder: Path, name: str) -> list[Path]:
     wanted = (f"{name}.CSV", f"{name}.CSV.GZ")
-    return next((path for path in sorted(folder.iterdir()) if path.name.upper() in wanted), None)
+    return [path for path in sorted(folder.iterdir()) if path.name.upper() in wanted]
+
+
+def _file(folder: Path, name: str) -> Path | None:
+    """The table's file, if there is one. Raises BadNotes if there are two: they may differ."""
+    found = _files(folder, name)
+    if len(found) > 1:
+        raise BadNotes(f"{folder.name} has {found[0].name} and {found[1].name}. Remove one: only one can be read.")
+    return found[0] if found else None
 
 
 def _needed(folder: Path, name: str) -> Path:

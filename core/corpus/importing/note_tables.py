@@ -86,7 +86,7 @@ def read_file(
             into.add(
                 "" if tabled and notes_column.says_missing(row, text) else note_text(text),
                 row=row,
-                note_id=note_id.strip(),
+                note_id=" ".join(note_id.split()),
                 patient_id=id_text(patient),
                 admission_id=id_text(admission) or id_text(patient),
                 split=split.strip().lower(),

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 SPLITS = {"member": "member (trained on)", "heldout": "held out (never trained on)"}
 PUBLIC = "member (not trained on by this public model)"
+ADULT = 18  # years
 TEXTS = 10  # generations shown
 NOTES = 4  # notes per page
 
@@ -169,7 +170,8 @@ def _by_shadows(run: Run, patient: str) -> str:
 
 def who(found: dict, run: Run) -> str:
     """`A woman aged 61 on 1 January 2023`; records of uploaded notes may have neither sex nor age, and no day."""
-    sex = {"F": "woman", "M": "man"}.get(found["sex"], "patient")
+    grown = pd.isna(found["age"]) or found["age"] >= ADULT
+    sex = {"F": "woman" if grown else "girl", "M": "man" if grown else "boy"}.get(found["sex"], "patient")
     if pd.isna(found["age"]):
         return f"A {sex} of unknown age"
     day = "" if run.spec.corpus.imported else f" on {REFERENCE_DAY.day} {REFERENCE_DAY:%B %Y}"  # notes are older

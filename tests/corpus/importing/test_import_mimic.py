@@ -230,6 +230,12 @@ def test_what_a_folder_lacks_is_named(folder):
         read_notes(folder / "NOTEEVENTS.csv.gz")
 
 
+def test_a_table_that_is_there_twice_is_refused(folder):
+    (folder / "noteevents.CSV").write_text("SUBJECT_ID,HADM_ID,CHARTDATE,CATEGORY,TEXT\n")
+    with pytest.raises(BadNotes, match="has NOTEEVENTS.csv.gz and noteevents.CSV. Remove one"):
+        read_notes(folder)
+
+
 def test_a_table_of_identifiers_beside_made_up_ones_is_refused(folder, tmp_path):
     table = tmp_path / "table.csv"
     table.write_text("patient_id,ssn\n10,123-45-6789\n11,123-45-6788\n")

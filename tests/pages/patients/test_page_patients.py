@@ -121,6 +121,7 @@ def test_the_age_on_the_card_has_its_day(data, monkeypatch):
     assert f"A {sex} aged {record['age']} on 1 January 2023 with" in said(opened(run=data[1], patient=data[2]))
     uploaded = SimpleNamespace(spec=SimpleNamespace(corpus=SimpleNamespace(imported="0123abcd")))
     assert card.who({"sex": "F", "age": 35.0}, uploaded) == "A woman aged 35"
+    assert card.who({"sex": "M", "age": 5.0}, uploaded) == "A boy aged 5"
     assert card.who({"sex": None, "age": math.nan}, uploaded) == "A patient of unknown age"
 
 
