@@ -20,7 +20,7 @@ LEAK = "direct_patients"  # the leak that the report's verdict is about
 ALT = "Share of patients for whom each model wrote a direct identifier, with its control and 95\u00a0% intervals"
 FOUND = {
     "exceeds its control": "It memorised patients",
-    "cannot be told from its control": "What it wrote shows no sign of memorising",
+    "cannot be told from its control": "What it wrote cannot be distinguished from chance",
     "below its control": "What it wrote shows no sign of memorising",
 }
 BELOW = 0.3  # of a row: how far below its model a control is drawn

@@ -237,9 +237,9 @@ def test_the_answer_has_the_guarantee_and_the_leak_beside_its_control(made):
     assert picture.answers(made) == [
         "**model a** gives no guarantee. It memorised patients: it wrote a direct identifier of 41\u00a0% of its "
         "patients, and of 4.7\u00a0% of patients it never saw.",
-        "**model b** would guarantee ε = 8 for each note if its noise were secret. What it wrote shows no sign of "
-        "memorising: it wrote a direct identifier of 2.0\u00a0% of its patients, and of 1.0\u00a0% of patients it "
-        "never saw.",
+        "**model b** would guarantee ε = 8 for each note if its noise were secret. What it wrote cannot be "
+        "distinguished from chance: it wrote a direct identifier of 2.0\u00a0% of its patients, and of 1.0\u00a0% of "
+        "patients it never saw.",
         "**model c** guarantees ε = 2 for each patient.",
         "**model d** was trained on none of these notes.",
     ]
