@@ -194,9 +194,10 @@ def still_open(subject: Subject, decision: Decision, *, audited: bool, recommend
     ceiling = math.inf if strongest is None else float(strongest["ceiling"])
     planted = subject.planted()
     if strongest and ceiling < bounds[0]["promised"] < math.inf and not (planted and planted["can_alarm"]):
+        contradicted = f"only an ε below {proved_text(ceiling)}" if ceiling > 0 else "no ε"
         found.append(
             f"Whether ε is what it should be: with every guess right, its strongest audit ({strongest['audit']}) "
-            f"could contradict only an ε below {proved_text(ceiling)}. "
+            f"could contradict {contradicted}. "
             f"{prove_command(subject.run.id)} sees every step."
         )
     tested = subject.rows("hipaa")

@@ -257,6 +257,8 @@ def test_what_is_open_shrinks_with_what_is_known(runs, report):
         "python -m core audit" in everything
         and "its strongest audit (canaries planted once) could contradict only an ε below 1.25" in everything
     )
+    tiny = " ".join(still_open(with_bound(about, ceiling=0.0), Decision(), audited=False, recommended=False))
+    assert "could contradict no ε. python" in tiny and "below 0" not in tiny
     assert "who receives the model" in everything and "none were given" in everything
     filled = Decision.model_validate(
         {name: "x" for name in ("recipient", "knowledge", "cost", "accepted", "owner")}
