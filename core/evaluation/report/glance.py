@@ -39,6 +39,7 @@ from core.training.accounting.composition import has_advantage
 Row = Mapping[Hashable, Any]
 LEAK = "direct_patients"  # the leak that the verdict is about
 KNOWN_WORDS = "known_words"
+MOST_PAIRS = 1_000_000  # of a sentence on guesses
 OF_A_KEY = "Its noise came from a secret key, which was destroyed after training."
 NOTHING_FOUND = "These attacks found nothing, but that is no protection. "
 OF_PUBLIC_NOISE = "If its noise were secret,"  # begins what a guarantee says that is only shown
@@ -203,6 +204,9 @@ def _recognised(subject: Subject) -> str | None:
     if beaten:
         best = max(beaten, key=lambda row: row["value"])
         right, of = pairs_of(best["value"])
+        while round(of * best["low"]) == of // 2 and of < MOST_PAIRS:  # else it would seem to reach down to the coin
+            of *= 10
+            right = round(of * best["value"])
         ends = f"{of * best['low']:,.0f} to {of * best['high']:,.0f}"
         return f" (right in {right:,} of {of:,} pairs, {ends}; a coin: {of // 2:,})"
     return "" if "exceeds its control" in secrets else None
