@@ -298,9 +298,19 @@ def forget(
             forgetting.retrain(found, patient, workspace, on_event=_stage)
         stored = forgetting.forget(found, patient, workspace, methods=methods, on_progress=_forgetting)
         table = summary(stored)
-        text = table.to_string(index=False, float_format=lambda value: f"{value:.4g}", na_rep="–")
+        text = _arms(table).to_string(index=False, float_format=lambda value: f"{value:.4g}", na_rep="–")
         out = {"run": found.id, "patient": patient, "folder": str(stored.folder), "arms": table.to_dict("records")}
         answer(out, text, as_json=as_json)
+
+
+def _arms(table: pd.DataFrame) -> pd.DataFrame:
+    """The table as it is printed, with a dash wherever a model has no such figure."""
+    reached = table["reached"].map({True: "yes", False: "no"}).astype(object)
+    return table.assign(
+        run_id=table["run_id"].replace("", "–"),
+        steps=table["steps"].astype("float64"),
+        reached=reached.where(reached.notna(), "–"),
+    )
 
 
 def _stage(event: Event) -> None:
