@@ -116,7 +116,7 @@ with picture:
     prompt.show(found, named)
     if not table.empty:
         with st.expander("All figures"):
-            tables.show(table, named, patient)
+            tables.show(table, named, patient, run.spec.model.kind)
     several.show(found, named)
     with st.expander("How is this computed?"):
         st.markdown(sentences.HOW)

@@ -7,7 +7,7 @@ import streamlit as st
 
 from core.evaluation.memorisation.unlearning import ARMS
 from core.evaluation.stats.bootstrap import Interval
-from core.evaluation.wording import perplexity_text
+from core.evaluation.wording import perplexity_name, perplexity_text
 from core.pipeline.forgetting import PRIVATE, Comparison
 from core.runs.run import Run
 from pages.parts.common.data_table import csv_button
@@ -38,7 +38,8 @@ def show(found: Comparison, named: dict[str, str]) -> None:
             st.markdown(missing(found.run))
             return
         st.markdown(sentence(table, named))
-        st.dataframe(shown(table, named), hide_index=True, alt="Places of several patients in each model")
+        rows = shown(table, named, found.run.spec.model.kind)
+        st.dataframe(rows, hide_index=True, alt="Places of several patients in each model")
         st.caption(
             "Expected of held-out patients: about 5 % above 95 %, 5 % below 5 %, and 50 % between 25 and 75 % "
             "(slightly more with few of them, because a place is a rank). In the middle, an interval "
@@ -76,8 +77,8 @@ def sentence(table: pd.DataFrame, named: dict[str, str]) -> str:
     )
 
 
-def shown(table: pd.DataFrame, named: dict[str, str]) -> pd.DataFrame:
-    """A row for each model, every figure with its interval."""
+def shown(table: pd.DataFrame, named: dict[str, str], kind: str) -> pd.DataFrame:
+    """A row for each model, every figure with its interval. `kind` says what their perplexity is called."""
     wide = {key: row for key, row in table.set_index(["arm", "figure"]).iterrows()}
     rows = []
     for arm in (*ARMS, PRIVATE):
@@ -93,7 +94,7 @@ def shown(table: pd.DataFrame, named: dict[str, str]) -> pd.DataFrame:
                 "above 95 %": _text(of["above"]),
                 "below 5 %": _text(of["below"]),
                 "25 to 75 %": _text(of["middle"]),
-                "perplexity": f"{perplexity_text(paid['value'])} ({perplexity_text(paid['low'])} to "
+                perplexity_name(kind): f"{perplexity_text(paid['value'])} ({perplexity_text(paid['low'])} to "
                 f"{perplexity_text(paid['high'])})",
             }
         )

@@ -7,12 +7,15 @@ import streamlit as st
 
 from core.evaluation.forgetting import shares
 from core.evaluation.stats.bootstrap import Interval
-from core.evaluation.wording import percent, perplexity_text
+from core.evaluation.wording import percent, perplexity_name, perplexity_text
 from pages.parts.common.data_table import csv_button
 
 
-def show(table: pd.DataFrame, named: dict[str, str], patient: str) -> None:
-    """A row for each model: the patient's place, their texts, other patients' leaks, and perplexity."""
+def show(table: pd.DataFrame, named: dict[str, str], patient: str, kind: str) -> None:
+    """A row for each model: the patient's place, their texts, other patients' leaks, and perplexity.
+
+    `kind`: of the models, which says what their perplexity is called.
+    """
     rows = []
     for row in table.to_dict("records"):
         found = shares(row)
@@ -23,7 +26,9 @@ def show(table: pd.DataFrame, named: dict[str, str], patient: str) -> None:
                 "texts with a detail of theirs": with_interval(found["patient"]),
                 "held-out patients in any text": with_interval(found["never_seen"]),
                 "other members leaked": with_interval(found["others"]),
-                "perplexity": f"{perplexity_text(row['perplexity'])} ({perplexity_text(row['perplexity_low'])} to "
+                perplexity_name(
+                    kind
+                ): f"{perplexity_text(row['perplexity'])} ({perplexity_text(row['perplexity_low'])} to "
                 f"{perplexity_text(row['perplexity_high'])})",
                 "seconds": None if pd.isna(row["seconds"]) else round(float(row["seconds"]), 1),
                 "steps": None if pd.isna(row["steps"]) else int(row["steps"]),

@@ -11,7 +11,7 @@ import pytest
 from core.evaluation.memorisation.unlearning import UNLEARNED_COLUMNS
 from core.runs.audits import Outcome
 from core.runs.store import Workspace
-from pages.parts.forget import several
+from pages.parts.forget import several, tables
 from tests.pages.visit import said, visit
 
 SUMMARY = "summary: unlearned"
@@ -55,6 +55,20 @@ def test_figures_are_shown_with_intervals_beside_the_private_run(runs):
     rows = next(frame.value for frame in page.dataframe if "mean place" in frame.value.columns)
     assert rows["model"].tolist() == ["as trained", "gradient ascent", "both at once", "DP, ε = 8 per note"]
     assert rows["above 95 %"].iloc[0] == "75\u00a0% (10\u00a0% to 95\u00a0%)"
+
+
+@pytest.mark.parametrize(("kind", "name"), [("gpt2", "perplexity"), ("bert", "pseudo-perplexity")])
+def test_the_perplexity_of_masked_models_has_its_name(kind, name, monkeypatch):
+    named = {"original": "as trained"}
+    assert several.shown(table("original"), named, kind)[name].tolist() == ["4.50 (0.10 to 0.95)"]
+    drawn = []
+    monkeypatch.setattr(tables.st, "dataframe", lambda frame, **settings: drawn.append(frame))
+    monkeypatch.setattr(tables, "csv_button", lambda *args, **settings: None)
+    row = {"arm": "original", "percentile": 0.5, "low": 0.2, "high": 0.8, "seconds": None, "steps": None}
+    row |= {"perplexity": 52.8, "perplexity_low": 42.2, "perplexity_high": 67.0, "texts": 700, "patient_texts": 0}
+    row |= {"never_seen": 7, "never_seen_written": 0, "others": 16, "others_leaked": 0}
+    tables.show(pd.DataFrame([row]), named, "P0000", kind)
+    assert drawn[0][name].tolist() == ["52.8 (42.2 to 67.0)"]
 
 
 def test_the_attack_s_name_is_the_registered_one():
