@@ -135,20 +135,28 @@ def bound_sentences(table: pd.DataFrame, unit: str) -> None:
     lines = [] if fixed is None else [_fixed(fixed, unit)]
     others, best = further(table), float(table["ceiling"].max())
     if len(others) and fixed is not None:
-        highest = others.loc[others["epsilon"].idxmax()]
-        found, most = float(highest["epsilon"]), proved_text(float(highest["ceiling"]))
-        proved = (
-            f"the highest proves ε ≥ {proved_text(found)} (it could prove at most {most})"
-            if found
-            else f"none proves anything (they could prove at most {proved_text(others['ceiling'].max())})"
-        )
-        lines.append(f"Of {len(others)} further audits, which hold jointly at another 95\u00a0%, {proved}.")
+        lines.append(_further(others))
     if math.isfinite(promised) and best < promised:
         lines.append(
             f"No audit in this chart could have contradicted ε = {promised_text(promised)}: the "
             f"most they can prove is {proved_text(best)}. Finding nothing is not a proof; more canaries can prove more."
         )
     st.markdown(" ".join(lines))
+
+
+def _further(others: pd.DataFrame) -> str:
+    """What the audits beside the one fixed beforehand proved, and what they could have proved."""
+    highest = others.loc[others["epsilon"].idxmax()]
+    found, most = float(highest["epsilon"]), proved_text(float(highest["ceiling"]))
+    if len(others) == 1:
+        proved = f"ε ≥ {proved_text(found)}" if found else "nothing"
+        return f"A further audit, which holds at another 95\u00a0%, proves {proved} (it could prove at most {most})."
+    proved = (
+        f"the highest proves ε ≥ {proved_text(found)} (it could prove at most {most})"
+        if found
+        else f"none proves anything (they could prove at most {proved_text(others['ceiling'].max())})"
+    )
+    return f"Of {len(others)} further audits, which hold jointly at another 95\u00a0%, {proved}."
 
 
 def curve_sentence(table: pd.DataFrame) -> None:
@@ -199,8 +207,8 @@ def _fixed(row: pd.Series, unit: str) -> str:
     canaries, guesses = sum(int(row[name]) for name in ("tp", "fn", "fp", "tn")), int(row["trials"])
     made = "" if guesses == canaries else f", made {guesses} guesses"
     correct = int(row["correct"])
-    short = "" if correct == guesses else f", not all {guesses}"
+    short, most = "" if correct == guesses else f", not all {guesses}", float(row["ceiling"])
     return (
         f"The audit fixed beforehand had {canaries} canaries of one {unit} each{made} and here guessed {correct} "
-        f"correctly{short}. It could have proved ε ≥ {proved_text(float(row['ceiling']))} at most."
+        f"correctly{short}. It could have proved {f'ε ≥ {proved_text(most)} at most' if most > 0 else 'nothing'}."
     )

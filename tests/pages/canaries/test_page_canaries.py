@@ -99,6 +99,20 @@ def test_twelve_right_guesses_are_an_example_and_the_audit_s_own_are_named_after
     fixed = sentences._fixed(pd.Series(row | {"correct": 11}), "note")
     assert "12 canaries of one note each and here guessed 11 correctly, not all 12. It could" in fixed
     assert "here guessed 12 correctly. It could" in sentences._fixed(pd.Series(row | {"correct": 12}), "note")
+    few = sentences._fixed(pd.Series(row | {"correct": 12, "ceiling": 0.0}), "note")
+    assert few.endswith("It could have proved nothing."), "no bound is no ε ≥ 0"
+
+
+def test_further_audits_are_told_in_one_or_several():
+    both = pd.DataFrame({"epsilon": [0.0, 0.417], "ceiling": [0.6, 1.2]})
+    assert sentences._further(both) == (
+        "Of 2 further audits, which hold jointly at another 95\u00a0%, the highest proves ε ≥ 0.417 (it could prove at "
+        "most 1.2)."
+    )
+    for epsilon, proved in ((0.0, "nothing"), (0.417, "ε ≥ 0.417")):
+        assert sentences._further(pd.DataFrame({"epsilon": [epsilon], "ceiling": [1.2]})) == (
+            f"A further audit, which holds at another 95\u00a0%, proves {proved} (it could prove at most 1.2)."
+        )
 
 
 def test_the_race_names_the_most_copies_and_that_a_line_is_one_canary(data, smoke_specs):
@@ -128,7 +142,7 @@ def test_the_guarantee_tells_what_could_not_be_proved(data, smoke_specs):
     assert "nothing limits ε" in told
     assert sum(REPRODUCIBLE in caption.value for caption in app.caption) == 1, "of the private run alone"
     assert "The audit fixed beforehand had" in told
-    assert "further audits, which hold jointly at another 95\u00a0%" in told
+    assert "A further audit, which holds at another 95\u00a0%, proves" in told
     assert not app.error
     table = app.dataframe[0].value
     assert {"audit", "epsilon", "ceiling", "promised", "alarm", "group"} <= set(table.columns)
