@@ -125,14 +125,19 @@ def interval_text(low: float, high: float, number: Callable[[float], str] = perc
 def most_right_guesses(epsilon: float, delta: float = 0.0) -> float:
     """Largest chance that a guess "in or out", prior ½, is right under (ε, δ)-DP: (e^ε + δ)/(1 + e^ε).
 
-    It follows from FPR + FNR ≥ 2(1 − δ)/(1 + e^ε) (Kairouz, Oh & Viswanath 2015). ε = ∞ gives 1.
+    It follows from FPR + FNR ≥ 2(1 − δ)/(1 + e^ε) (Kairouz, Oh & Viswanath 2015). Only ε = ∞ or δ ≥ 1 gives 1.
 
     Raises:
         ValueError: ε is negative or NaN.
     """
     if not epsilon >= 0:
         raise ValueError(f"ε must be at least 0, not {epsilon}")
-    return 1 - (1 - delta) / (1 + math.exp(min(epsilon, 700.0)))
+    return below_one(1 - (1 - delta) / (1 + math.exp(min(epsilon, 700.0))), epsilon, delta)
+
+
+def below_one(limit: float, epsilon: float, delta: float) -> float:
+    """A limit by (ε, δ), which is 1 only where nothing is promised; from ε ≈ 37 on its float64 would be 1 before."""
+    return limit if math.isinf(epsilon) or delta >= 1 else min(limit, math.nextafter(1.0, 0.0))
 
 
 IN_OR_OUT = {"patient": "whether a patient was in the data", "note": "whether one particular note was in the data"}

@@ -38,7 +38,9 @@ def test_most_right_guesses_known_answers():
     assert most_right_guesses(0.0) == 0.5
     assert most_right_guesses(math.log(3)) == pytest.approx(0.75)  # randomised response
     assert most_right_guesses(0.0, 0.2) == pytest.approx(0.6)  # (e^0 + 0.2)/(1 + e^0)
-    assert most_right_guesses(math.inf) == 1.0
+    assert most_right_guesses(math.inf) == most_right_guesses(1.0, 1.0) == 1.0
+    for epsilon in (37.0, 1_000.0, 1e6):
+        assert at_most_text(most_right_guesses(epsilon, 1e-5)) == "just under 100\u00a0%", "there is a limit"
     with pytest.raises(ValueError, match="at least 0"):
         most_right_guesses(-1.0)
 

@@ -19,6 +19,7 @@ from core.evaluation.wording import (
     ALL_RIGHT,
     IN_OR_OUT,
     NEARLY_ALL,
+    below_one,
     guesses_sentence,
     most_right_guesses,
     percent,
@@ -77,7 +78,7 @@ def belief(prior: float, epsilon: float, delta: float = 0.0) -> float:
         raise ValueError(f"ε must be at least 0, not {epsilon}")
     if delta >= 1 or math.isinf(epsilon):
         return 1.0
-    return 1 / (1 + (1 - prior) / prior * math.exp(-min(epsilon, 700.0)))
+    return below_one(1 / (1 + (1 - prior) / prior * math.exp(-min(epsilon, 700.0))), epsilon, delta)
 
 
 def odds_table(epsilon: float, delta: float, mechanism: Mechanism | None = None) -> pd.DataFrame:
@@ -89,7 +90,7 @@ def odds_table(epsilon: float, delta: float, mechanism: Mechanism | None = None)
     for prior in PRIORS:
         rows.append((f"Belief of someone who thought it {percent(prior)} likely", belief(prior, epsilon, delta), prior))
     for share in ACCUSED:
-        caught = float(dp_ceiling([share], epsilon, delta)[0])
+        caught = below_one(float(dp_ceiling([share], epsilon, delta)[0]), epsilon, delta)
         rows.append((f"Members caught when {percent(share)} of others are accused", caught, share))
     table = pd.DataFrame(rows, columns=["question", "at most", "without the model"])
     if mechanism is not None:

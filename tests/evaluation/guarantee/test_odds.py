@@ -16,7 +16,7 @@ from core.evaluation.guarantee.odds import (
     odds_table,
     patients_sentence,
 )
-from core.evaluation.wording import most_right_guesses, right_of_100
+from core.evaluation.wording import most_right_guesses, percent_up, right_of_100
 from core.training.accounting.mechanism import Mechanism
 from core.training.accounting.tradeoff import tradeoff
 
@@ -77,6 +77,9 @@ def test_the_table_by_hand():
     table = odds_table(math.log(3), 0.0)
     assert table["at most"].tolist() == pytest.approx([0.75, 0.03 / 1.02, 1 / 4, 0.75, 0.03, 0.3])
     assert (odds_table(math.inf, 1e-5)["at most"] == 1.0).all()
+    for epsilon in (40.0, 1_000.0, 10_000.0):
+        limits = odds_table(epsilon, 1e-5)["at most"]
+        assert {percent_up(limit) for limit in limits} == {"just under 100\u00a0%"}, "a finite ε limits something"
     assert (table["at most"] >= table["without the model"]).all()
 
 
