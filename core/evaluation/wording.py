@@ -63,7 +63,7 @@ def percent(share: float) -> str:
         return f"−{percent(-share)}"
     if 99.5 <= value < 100:
         return f"{min(value, 99.99):.2f}{NBSP}%"
-    digits = 0 if value == 0 or value >= 9.95 else 1 if value >= 0.95 else 2
+    digits = 0 if value == 0 or value >= 9.95 else 1 if value > 0.95 else 2  # 0.95 as float64 is a little less
     return f"{value:.{digits}f}{NBSP}%"
 
 

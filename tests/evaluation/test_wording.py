@@ -200,6 +200,7 @@ def test_perplexity_is_explained_for_models_that_fill_gaps_too():
         (lambda: percent(0.00001), "<\u00a00.01\u00a0%"),
         (lambda: percent(-0.00003), ">\u00a0−0.01\u00a0%"),
         (lambda: percent(-0.00006), "−0.01\u00a0%"),
+        (lambda: percent(19 / 2_000), "0.95\u00a0%"),
         (lambda: percent(0.032), "3.2\u00a0%"),
         (lambda: percent(0.38), "38\u00a0%"),
         (lambda: percent(0.99966), "99.97\u00a0%"),
