@@ -128,20 +128,31 @@ def words_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
     if answer is None:
         return
     for name, table in rates.items():
-        rows = table[table["prefix_tokens"] == table["prefix_tokens"].max()].set_index("arm")
-        own, control = rows.loc["run"], rows.loc["heldout"]
-        counted = [
-            f"{int(arm['found']):,} of {int(arm['notes']):,} notes of {who} ({percent(arm['verbatim'])}, "
-            f"{interval_text(arm['low'], arm['high'])})"
-            for arm, who in ((own, "training patients"), (control, "held-out patients"))
-        ]
-        right = f"**{name}** completed word for word {counted[0]}, and {counted[1]}."
-        guess.show_answer(answer if name == next(iter(rates)) else "", right)
+        guess.show_answer(answer if name == next(iter(rates)) else "", f"**{name}** {completed(table)}")
     chart_style.show(canary_charts.verbatim(rates), key="words-chart", alt="Share of notes repeated word for word")
     data_table(together(rates), name="memorised")
     read_notes({name: chosen[name] for name in rates})
     predictors(chosen)
     sentences.how("words")
+
+
+def completed(table: pd.DataFrame) -> str:
+    """How many notes were completed after the longest prefix, and whose notes were all too short for the attack.
+
+    `table`: `core.evaluation.memorisation.verbatim.memorised_rates`, which has no row of an arm without such a note.
+    """
+    rows = table[table["prefix_tokens"] == table["prefix_tokens"].max()].set_index("arm")
+    counted, short = [], ""
+    for arm, who in (("run", "training patients"), ("heldout", "held-out patients")):
+        if arm not in rows.index:
+            short = f" No note of {who} is long enough{', so there is no control' if arm == 'heldout' else ''}."
+            continue
+        row = rows.loc[arm]
+        counted.append(
+            f"{int(row['found']):,} of {int(row['notes']):,} notes of {who} ({percent(row['verbatim'])}, "
+            f"{interval_text(row['low'], row['high'])})"
+        )
+    return f"completed word for word {', and '.join(counted)}.{short}"
 
 
 def read_notes(chosen: dict[str, Run]) -> None:

@@ -12,11 +12,12 @@ import pytest
 from core.common.formatting import REPRODUCIBLE, score_text
 from core.evaluation.memorisation.canaries import BLIND, exposure_by_copies, race
 from core.evaluation.memorisation.risk import CALIBRATED, OLD, SCORE, WEIGHTS
+from core.evaluation.memorisation.verbatim import memorised_rates
 from core.runs.store import Workspace
 from pages.parts.canaries import sentences
 from pages.parts.canaries.charts import bounds, exposure, leak_curve, risk, verbatim
 from pages.parts.canaries.charts import race as race_chart
-from pages.parts.canaries.generated_text import predictor_rows, ranked_sentence
+from pages.parts.canaries.generated_text import completed, predictor_rows, ranked_sentence
 from pages.parts.canaries.methods import HOW
 from pages.parts.canaries.views import VIEWS, without
 from pages.parts.jobs.battery import LABEL
@@ -147,6 +148,20 @@ def test_the_guarantee_tells_what_could_not_be_proved(data, smoke_specs):
     table = app.dataframe[0].value
     assert {"audit", "epsilon", "ceiling", "promised", "alarm", "group"} <= set(table.columns)
     assert (table["epsilon"] <= table["ceiling"] + 1e-6).all()
+
+
+def test_without_a_long_note_of_a_held_out_patient_there_is_no_control():
+    asked = pd.DataFrame({"note_id": ["a", "b"], "patient_id": ["P1", "P2"], "split": "member", "prefix_tokens": 32})
+    table = memorised_rates(asked.assign(model="target", matched_tokens=[9, 16], verbatim=[False, True]))
+    assert completed(table) == (
+        "completed word for word 1 of 2 notes of training patients (50\u00a0%, 95\u00a0% interval 0\u00a0% to "
+        "100\u00a0%). No note of held-out patients is long enough, so there is no control."
+    )
+    other = memorised_rates(asked.assign(model="target", split="heldout", matched_tokens=9, verbatim=False))
+    both = pd.concat([table, other], ignore_index=True)
+    assert ", and 0 of 2 notes of held-out patients (0\u00a0%, 95\u00a0% interval 0\u00a0% to 66\u00a0%)." in completed(
+        both
+    )
 
 
 def test_word_for_word_says_how_to_get_it(data, smoke_specs):
