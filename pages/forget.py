@@ -96,13 +96,16 @@ with picture:
     going = live.work(run, patient)
     st.markdown(sentences.headline(table, patient, named, going=going is not None and going.active))
     if not table.empty:
-        figure = charts.places(notes, table, patient, named)
-        chart_style.show(
-            figure,
-            key="forget-places",
-            alt=f"Where {patient} stands among held-out patients, in {len(table) - 1} models",
-        )
-        st.html(chart_style.legend_html(figure))
+        if why := sentences.no_picture(table):
+            st.caption(why)
+        else:
+            figure = charts.places(notes, table, patient, named)
+            chart_style.show(
+                figure,
+                key="forget-places",
+                alt=f"Where {patient} stands among held-out patients, in {len(table) - 1} models",
+            )
+            st.html(chart_style.legend_html(figure))
         for sentence in (sentences.verdict(table, patient, named), sentences.cost(table, run.spec.model.kind, named)):
             if sentence:
                 st.markdown(sentence)

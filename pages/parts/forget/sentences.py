@@ -67,9 +67,10 @@ def headline(table: pd.DataFrame, patient: str, named: dict[str, str], *, going:
         waiting = "The picture is drawn as soon as the first model is scored." if going else "Press **Forget now**."
         return f"Nothing has been measured for {who} yet. {waiting}"
     own = rows.loc[ORIGINAL]
+    others = int(own["never_seen"])
     told = [
         f"As trained, the model has gained more on {who}'s notes, compared with the public model, than on those of "
-        f"**{percent(own['percentile'])}** of {int(own['never_seen'])} held-out patients."
+        f"**{percent(own['percentile'])}** of {others} held-out patient{'s' * (others != 1)}."
     ]
     after = [
         f"{named[arm]} **{percent(rows.loc[arm, 'percentile'])}** ({rows.loc[arm, 'seconds']:.0f}{NBSP}s)"
@@ -120,6 +121,14 @@ def verdict(table: pd.DataFrame, patient: str, named: dict[str, str]) -> str:
 def deviations(row: pd.Series) -> float:
     """How many standard deviations of held-out patients the patient stands above their mean."""
     return float((row["gain"] - row["mean"]) / row["spread"])
+
+
+def no_picture(table: pd.DataFrame) -> str:
+    """Why the patient's places are not drawn; empty if they are."""
+    drawn = table[table["arm"] != PUBLIC]
+    if drawn.empty or drawn["spread"].notna().any():
+        return ""
+    return "The picture counts in standard deviations of held-out patients, so it needs at least two of them."
 
 
 def cost(table: pd.DataFrame, kind: str, named: dict[str, str]) -> str:

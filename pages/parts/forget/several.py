@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pandas as pd
 import streamlit as st
 
 from core.evaluation.memorisation.unlearning import ARMS
 from core.evaluation.stats.bootstrap import Interval
-from core.evaluation.wording import perplexity_name, perplexity_text
+from core.evaluation.wording import percent, perplexity_name, perplexity_text
 from core.pipeline.forgetting import PRIVATE, Comparison
 from core.runs.run import Run
 from pages.parts.common.data_table import csv_button
@@ -85,7 +87,6 @@ def shown(table: pd.DataFrame, named: dict[str, str], kind: str) -> pd.DataFrame
         if (arm, "place") not in wide:
             continue
         of = {figure: wide[one, figure] for one, figure in wide if one == arm}
-        paid = of["perplexity"]
         rows.append(
             {
                 "model": named[arm],
@@ -94,12 +95,11 @@ def shown(table: pd.DataFrame, named: dict[str, str], kind: str) -> pd.DataFrame
                 "above 95 %": _text(of["above"]),
                 "below 5 %": _text(of["below"]),
                 "25 to 75 %": _text(of["middle"]),
-                perplexity_name(kind): f"{perplexity_text(paid['value'])} ({perplexity_text(paid['low'])} to "
-                f"{perplexity_text(paid['high'])})",
+                perplexity_name(kind): _text(of["perplexity"], perplexity_text),
             }
         )
     return pd.DataFrame(rows)
 
 
-def _text(row: pd.Series) -> str:
-    return with_interval(Interval(row["value"], row["low"], row["high"]))
+def _text(row: pd.Series, number: Callable[[float], str] = percent) -> str:
+    return with_interval(Interval(row["value"], row["low"], row["high"]), number)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import pandas as pd
 import streamlit as st
 
@@ -26,10 +29,9 @@ def show(table: pd.DataFrame, named: dict[str, str], patient: str, kind: str) ->
                 "texts with a detail of theirs": with_interval(found["patient"]),
                 "held-out patients in any text": with_interval(found["never_seen"]),
                 "other members leaked": with_interval(found["others"]),
-                perplexity_name(
-                    kind
-                ): f"{perplexity_text(row['perplexity'])} ({perplexity_text(row['perplexity_low'])} to "
-                f"{perplexity_text(row['perplexity_high'])})",
+                perplexity_name(kind): with_interval(
+                    Interval(row["perplexity"], row["perplexity_low"], row["perplexity_high"]), perplexity_text
+                ),
                 "seconds": None if pd.isna(row["seconds"]) else round(float(row["seconds"]), 1),
                 "steps": None if pd.isna(row["steps"]) else int(row["steps"]),
             }
@@ -38,6 +40,9 @@ def show(table: pd.DataFrame, named: dict[str, str], patient: str, kind: str) ->
     csv_button(table, name=f"forgetting-{patient}")
 
 
-def with_interval(found: Interval) -> str:
-    """`59 % (50 % to 67 %)`."""
-    return f"{percent(found.value)} ({percent(found.low)} to {percent(found.high)})"
+def with_interval(found: Interval, number: Callable[[float], str] = percent) -> str:
+    """`59 % (50 % to 67 %)`; `12.2 (no interval)` of a single held-out patient; a dash if no patient can be counted."""
+    if math.isnan(found.value):
+        return "–"
+    ends = "no interval" if math.isnan(found.low) else f"{number(found.low)} to {number(found.high)}"
+    return f"{number(found.value)} ({ends})"

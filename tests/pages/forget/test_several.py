@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 
@@ -9,9 +10,11 @@ import pandas as pd
 import pytest
 
 from core.evaluation.memorisation.unlearning import UNLEARNED_COLUMNS
+from core.evaluation.stats.bootstrap import Interval
+from core.evaluation.wording import perplexity_text
 from core.runs.audits import Outcome
 from core.runs.store import Workspace
-from pages.parts.forget import several, tables
+from pages.parts.forget import sentences, several, tables
 from tests.pages.visit import said, visit
 
 SUMMARY = "summary: unlearned"
@@ -69,6 +72,19 @@ def test_the_perplexity_of_masked_models_has_its_name(kind, name, monkeypatch):
     row |= {"never_seen": 7, "never_seen_written": 0, "others": 16, "others_leaked": 0}
     tables.show(pd.DataFrame([row]), named, "P0000", kind)
     assert drawn[0][name].tolist() == ["52.8 (42.2 to 67.0)"]
+
+
+def test_a_figure_without_an_interval_or_a_patient_has_no_nan():
+    assert tables.with_interval(Interval(12.18, math.nan, math.nan), perplexity_text) == "12.2 (no interval)"
+    assert tables.with_interval(Interval(math.nan, math.nan, math.nan)) == "–", "no other member"
+
+
+def test_with_a_single_held_out_patient_nothing_is_drawn():
+    row = {"arm": "original", "percentile": 1.0, "never_seen": 1, "spread": math.nan}
+    assert "of **100\u00a0%** of 1 held-out patient." in sentences.headline(pd.DataFrame([row]), "P1", {})
+    assert "needs at least two of them" in sentences.no_picture(pd.DataFrame([row]))
+    assert not sentences.no_picture(pd.DataFrame([row | {"spread": 0.2}]))
+    assert not sentences.no_picture(pd.DataFrame([row | {"arm": "public", "spread": 0.0}])), "no model is measured yet"
 
 
 def test_the_attack_s_name_is_the_registered_one():
