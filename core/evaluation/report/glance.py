@@ -39,7 +39,7 @@ from core.training.accounting.composition import has_advantage
 Row = Mapping[Hashable, Any]
 LEAK = "direct_patients"  # the leak that the verdict is about
 KNOWN_WORDS = "known_words"
-MOST_PAIRS = 1_000_000  # of a sentence on guesses
+UNTOLD = "There are too few patients to tell whether the attacks found anything. "
 OF_A_KEY = "Its noise came from a secret key, which was destroyed after training."
 NOTHING_FOUND = "These attacks found nothing, but that is no protection. "
 OF_PUBLIC_NOISE = "If its noise were secret,"  # begins what a guarantee says that is only shown
@@ -165,7 +165,8 @@ def verdict(subject: Subject) -> tuple[str, str]:
     if subject.alarmed:
         return "alarm", f"Do not release. {CONTRADICTED}"
     if not subject.model["unit"]:
-        found = found or ("What it writes was not measured. " if unmeasured else NOTHING_FOUND)
+        nothing = UNTOLD if any(math.isnan(row["low"]) for row in subject.rows("strongest")) else NOTHING_FOUND
+        found = found or ("What it writes was not measured. " if unmeasured else nothing)
         return "unprotected", f"No guarantee. {found}Treat the model like the notes themselves."
     if not subject.protected:
         said = "Not for release: its noise can be generated again, so its ε is shown, not promised."
@@ -203,10 +204,7 @@ def _recognised(subject: Subject) -> str | None:
     beaten = [row for row in attacks if row["low"] > 0.5 and not row["low"] <= row["base_high"]]
     if beaten:
         best = max(beaten, key=lambda row: row["value"])
-        right, of = pairs_of(best["value"])
-        while round(of * best["low"]) == of // 2 and of < MOST_PAIRS:  # else it would seem to reach down to the coin
-            of *= 10
-            right = round(of * best["value"])
+        right, of = pairs_of(best["value"], above=best["low"])
         ends = f"{of * best['low']:,.0f} to {of * best['high']:,.0f}"
         return f" (right in {right:,} of {of:,} pairs, {ends}; a coin: {of // 2:,})"
     return "" if "exceeds its control" in secrets else None

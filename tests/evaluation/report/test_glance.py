@@ -186,6 +186,8 @@ def test_an_attack_that_beats_coin_and_control_is_in_the_verdict(runs, report):
         own = near.tables["strongest"]["run"] == near.run.id
         near.tables["strongest"].loc[own, ["value", "high"]] = value, max(value, 0.6)
         assert how in verdict(near)[1], "slightly better than a coin is told from certainty"
+    few = attacked(plain, math.nan, 0.5)
+    assert "too few patients to tell" in verdict(few)[1] and "found nothing" not in verdict(few)[1]
     close = attacked(public, 0.504, 0.5)
     close.tables["strongest"].loc[close.tables["strongest"]["run"] == close.run.id, ["value", "high"]] = 0.534, 0.564
     assert "right in 534 of 1,000 pairs, 504 to 564; a coin: 500" in verdict(close)[1], "the interval excludes the coin"
