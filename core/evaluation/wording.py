@@ -215,14 +215,14 @@ def auc_sentence(auc: float) -> str:
     )
 
 
-def pairs_of(auc: float, *, above: float = 0.0) -> tuple[int, int]:
+def pairs_of(auc: float, *, low: float = 0.0) -> tuple[int, int]:
     """(right, pairs), rounded to the nearest, for the fewest pairs from 100 on that give neither all nor none.
 
-    `above`: the lower end of an interval that lies above a coin, which must not seem to reach down to it.
+    `low`: the lower end of its interval; if that lies above a coin, it must not seem to reach down to it.
     """
     for crowd in (100, 1_000, 10_000, 100_000, 1_000_000):
         right = round(crowd * auc)
-        if (0 < right < crowd or auc in (0.0, 1.0)) and round(crowd * above) != crowd // 2:
+        if (0 < right < crowd or auc in (0.0, 1.0)) and not (low > 0.5 and round(crowd * low) == crowd // 2):
             break
     return right, crowd
 

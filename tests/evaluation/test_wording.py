@@ -108,6 +108,11 @@ def test_a_limit_is_rounded_up_and_never_to_all():
 def test_an_attacker_is_never_right_every_time_by_rounding():
     assert pairs_of(0.881) == (88, 100) and pairs_of(0.997) == (997, 1_000) and pairs_of(0.003) == (3, 1_000)
     assert pairs_of(1.0) == (100, 100) and pairs_of(0.0) == (0, 100)
+
+
+def test_an_interval_above_a_coin_does_not_seem_to_reach_down_to_it():
+    assert pairs_of(0.534, low=0.504) == (534, 1_000) and pairs_of(0.534, low=0.5004) == (5_340, 10_000)
+    assert pairs_of(0.534, low=0.499) == (53, 100) and pairs_of(0.534, low=0.506) == (53, 100)
     assert "997 times (500 by tossing a coin)" in auc_sentence(0.997)
 
 

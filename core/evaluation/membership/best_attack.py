@@ -78,7 +78,7 @@ def best_attack(trainings: Sequence[pd.DataFrame]) -> BestAttack | None:
 
 def best_attack_sentence(best: BestAttack, unit: Unit) -> str:
     """`best_attack` as right guesses out of 100, with what was evaluated and how the attack was chosen."""
-    right, of = pairs_of(best.right)
+    right, of = pairs_of(best.right, low=best.low)
     limits = interval_text(best.low, best.high, lambda share: f"{of * share:,.0f}")
     trainings = "1 training run" if best.trainings == 1 else f"{best.trainings} training runs"
     attacks = f"{best.attacks} membership attack{'' if best.attacks == 1 else 's'}"

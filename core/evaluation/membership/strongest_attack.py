@@ -80,8 +80,10 @@ def strongest_sentence(found: Strongest) -> str:
         if found.attacks > 1
         else "the only membership attack run: a full audit may find a stronger one"
     )
-    digits = 2 if f"{found.interval.low:.2f}" != f"{found.interval.high:.2f}" else 3
-    ends = interval_text(found.interval.low, found.interval.high, f"{{:.{digits}f}}".format)
+    low, high = found.interval.low, found.interval.high
+    reaches_down = low > 0.5 and f"{low:.2f}" == "0.50"  # to a coin, which the interval excludes
+    digits = 3 if reaches_down or f"{low:.2f}" == f"{high:.2f}" else 2
+    ends = interval_text(low, high, f"{{:.{digits}f}}".format)
     return (
         f"Shown {of:,} pairs of one patient in the training data and one outside it, {what} picks the right one "
         f"{right:,} times ({of // 2:,} by tossing a coin). AUC {found.interval.value:.3g}, {ends}, "

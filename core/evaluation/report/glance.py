@@ -204,7 +204,7 @@ def _recognised(subject: Subject) -> str | None:
     beaten = [row for row in attacks if row["low"] > 0.5 and not row["low"] <= row["base_high"]]
     if beaten:
         best = max(beaten, key=lambda row: row["value"])
-        right, of = pairs_of(best["value"], above=best["low"])
+        right, of = pairs_of(best["value"], low=best["low"])
         ends = f"{of * best['low']:,.0f} to {of * best['high']:,.0f}"
         return f" (right in {right:,} of {of:,} pairs, {ends}; a coin: {of // 2:,})"
     return "" if "exceeds its control" in secrets else None

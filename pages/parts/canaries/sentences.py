@@ -97,8 +97,11 @@ def patients_answer(name: str, people: pd.DataFrame) -> str:
     planted, own = people[people["inserted"]], figures.loc["run"]
     first = int((planted["rank"] == 1).sum())
     control = f"; those left out: {_bits(figures.loc['heldout'])}" if "heldout" in figures.index else ""
+    ranks = f"{first} of {len(planted)} planted patients rank first"
+    if len(planted) == 1:
+        ranks = f"the one planted patient {'ranks' if first else 'does not rank'} first"
     return (
-        f"**{name}**: {first} of {len(planted)} planted patients rank first. Mean exposure: {_bits(own)}{control}. "
+        f"**{name}**: {ranks}. Mean exposure: {_bits(own)}{control}. "
         f"The model wrote an identifier of {int(own['named']) or 'none'} of the planted patients in ordinary texts."
     )
 

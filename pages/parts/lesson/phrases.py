@@ -42,8 +42,8 @@ def per_patient_text(figures: Figures, epsilon: float) -> str:
     found = figures.strongest(epsilon)
     if found is None:
         return ""
-    right, of = wording.pairs_of(found.interval.value)
     low, high = found.interval.low, found.interval.high
+    right, of = wording.pairs_of(found.interval.value, low=low)
     sure = wording.interval_text(low, high, lambda auc: f"{of * auc:,.0f}")
     sure = f"{sure}, evaluated on {patients_text(found.patients)}"
     if found.attacks > 1:
