@@ -269,7 +269,7 @@ def _keep_choice() -> None:
 
 
 def manage(upload: Upload) -> None:
-    """When the notes expire, the button that deletes them now, and the code that deletes them from elsewhere."""
+    """When the notes expire, a way to delete them now, and the code that deletes them from elsewhere."""
     until = time.strftime("%d %b %H:%M", time.localtime(upload.expires))
     alone = "" if owner.signed_in() else f", but at most {_hours(HOURS_ALONE)} after this browser session has ended"
     name = _distinct({one.digest: one for one in mine()}).get(upload.digest, upload.name)
@@ -278,13 +278,8 @@ def manage(upload: Upload) -> None:
     )
     code = st.session_state.get(CODES, {}).get(upload.digest)
     with st.container(horizontal=True):
-        if st.button(
-            "Delete these notes and their models now",
-            icon=":material/delete:",
-            key=f"delete-{upload.digest}",
-            **viewer.locked("delete"),
-        ):
-            _delete(upload)
+        with st.popover("Delete these notes and their models", icon=":material/delete:"):
+            _ask_once_more(upload)
         with st.popover("Deletion code", icon=":material/key:"):
             if code is not None:
                 st.code(code, language=None)
@@ -292,6 +287,19 @@ def manage(upload: Upload) -> None:
             _ask_for_code("Delete other notes by code")
     if code is not None and st.session_state.pop(_NEW_CODE, None) == upload.digest:
         _show_code(code)
+
+
+def _ask_once_more(upload: Upload) -> None:
+    """The button that deletes, and what is lost by it: a model may have taken hours."""
+    trained = sum(run.spec.corpus.digest() == upload.digest for run in owner.workspace().runs() if not run.spec.is_base)
+    models = (
+        "" if not trained else ", the model trained on them" if trained == 1 else f", {trained} models trained on them"
+    )
+    st.markdown(f"Deletes the notes{models} and all results. This cannot be undone.")
+    if st.button(
+        "Delete now", icon=":material/delete:", type="primary", key=f"delete-{upload.digest}", **viewer.locked("delete")
+    ):
+        _delete(upload)
 
 
 def delete_by_code() -> None:

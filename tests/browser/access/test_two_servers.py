@@ -87,7 +87,8 @@ def test_notes_and_a_class_are_the_same_on_both(
         student.close()
 
     settled(ada)
-    ada.get_by_role("button", name="Delete these notes and their models now").click()
+    ada.get_by_role("button", name="Delete these notes and their models").click()
+    ada.get_by_role("button", name="Delete now").click()
     expect(ada.get_by_text(MINE)).to_have_count(0, timeout=WAIT)
     there.reload()
     settled(there)

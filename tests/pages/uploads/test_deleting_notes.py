@@ -136,6 +136,10 @@ def test_a_job_that_still_runs_is_named_when_its_notes_are_deleted(cohort, tmp_p
 def test_a_message_about_a_deletion_ends_when_notes_are_used_again(cohort, tmp_path):  # noqa: F811
     app = used(cohort())
     (upload,) = uploads(tmp_path)
+    ask = "Delete these notes and their models"
+    (asked,) = [one for one in app.get("popover") if one.proto.popover.label == ask]
+    assert [one.key for one in asked.button] == [f"delete-{upload.digest}"], "it asks once more"
+    assert asked.markdown[0].value == "Deletes the notes and all results. This cannot be undone."
     app.button(key=f"delete-{upload.digest}").click().run()
     assert [one.value for one in app.success] == [after.DELETED]
     assert upload.digest not in app.session_state[form.CODES]
