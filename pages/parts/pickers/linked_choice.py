@@ -6,6 +6,7 @@ import html
 from collections.abc import Collection
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from pages.parts.common.phi_text import literal, visible
 from pages.parts.session import classroom
@@ -31,6 +32,12 @@ def adopt(key: str, widget: str, ids: Collection[str]) -> bool:
         return False
     st.session_state[widget] = st.session_state[f"picked_{key}"] = linked
     return True
+
+
+def by_history() -> bool:
+    """Whether the browser came here by Back or Forward, or was taken along in a class."""
+    context = get_script_run_ctx()
+    return context is not None and context.is_history_navigation
 
 
 def share(key: str, widget: str, ids: Collection[str]) -> None:

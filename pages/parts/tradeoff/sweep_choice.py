@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -12,10 +12,11 @@ from core.evaluation.sweep.sweeps import Sweep
 from core.spec.model_names import MODEL_NAMES
 from pages.parts.common import layout
 from pages.parts.common.query_params import KEEP
-from pages.parts.pickers import sweep_picker
+from pages.parts.pickers import linked_choice, sweep_picker
 
 OTHER = 0  # the choice “other hospitals”
 HOSPITAL = "hospital"  # key of the size, in the link too
+_ASKED = "asked_family"  # in the session: the runs that the link named last
 PICKED = "picked_hospital"  # in the session: the model and the size that were chosen last
 
 
@@ -66,28 +67,59 @@ def _size(same: Sequence[Sweep], knobs: DeltaGenerator) -> tuple[int | None, Seq
     options = [*(notes for notes in sorted(of_size) if notes != OTHER), *([OTHER] if OTHER in of_size else [])]
     kind = same[0].model.kind
     start = first.corpus.training_notes if default is None else default
-    chosen = knobs.segmented_control(
-        "Training notes (rounded)",
-        options,
-        default=None if _carried(kind, options) else start,
-        required=True,
-        format_func=lambda notes: "other" if notes == OTHER else rounded(notes),
-        key=f"{HOSPITAL}-{kind}",
-        help="The size of the hospital. These hospitals differ only in how many patients they have.",
-        **KEEP,
-    )
-    size = start if chosen is None else chosen
+    new = default is not None and st.session_state.get(_ASKED) != asked  # a link to runs of another size
+    st.session_state[_ASKED] = asked
+    size = _chosen_size(kind, _labels(options), start, knobs, new=new)
     st.session_state[PICKED] = (kind, size)
     return size, of_size[size]
 
 
-def _carried(kind: str, options: Sequence[int]) -> bool:
-    """Give the control of this model the size that was chosen for another one; whether there was one to give.
+def _chosen_size(kind: str, sizes: dict[str, int], start: int, knobs: DeltaGenerator, *, new: bool) -> int:
+    """The control over `sizes` (notes by label). It starts at `start`; if that is `new`, it moves there.
 
-    A link that names a size goes before it.
+    It is not bound to the link: Streamlit would leave out a size that was chosen for another model, and clear the
+    control when the reader goes back.
     """
-    widget, before = f"{HOSPITAL}-{kind}", st.session_state.get(PICKED)
-    if before is None or before[0] == kind or before[1] not in options or widget in st.query_params:
-        return False
-    st.session_state[widget] = before[1]
-    return True
+    widget = f"{HOSPITAL}-{kind}"
+    back = linked_choice.by_history()
+    for other in MODEL_NAMES:
+        if other != kind and not back:  # a change would be a new entry, and there would be no way further back
+            st.query_params.pop(f"{HOSPITAL}-{other}", None)
+    linked_choice.adopt(widget, widget, sizes)
+    usual = next(label for label, notes in sizes.items() if notes == start)
+    carried = None if back else _carried(kind, sizes)
+    if widget not in st.query_params and (new or back or carried is not None):
+        st.session_state[widget] = usual if new or carried is None else carried
+        if st.session_state[widget] != usual:
+            linked_choice.share(widget, widget, sizes)
+    elif st.session_state.get(widget) not in sizes:
+        before = (st.query_params.get(widget), st.session_state.get(f"picked_{widget}"))
+        st.session_state[widget] = next((one for one in before if one in sizes), usual)
+    chosen = knobs.segmented_control(
+        "Training notes (rounded)",
+        list(sizes),
+        required=True,
+        key=widget,
+        help="The size of the hospital. These hospitals differ only in how many patients they have.",
+        on_change=linked_choice.share,
+        args=(widget, widget, sizes),
+        persist_state="session",  # else a browser that gets two reruns before it draws has nothing chosen
+    )
+    return sizes.get(chosen or "", start)
+
+
+def _labels(options: Collection[int]) -> dict[str, int]:
+    """The sizes by how they are written: rounded, where that distinguishes them."""
+    short = [rounded(notes) for notes in options if notes != OTHER]
+    return {
+        "other" if notes == OTHER else rounded(notes) if short.count(rounded(notes)) == 1 else f"{notes:,}": notes
+        for notes in options
+    }
+
+
+def _carried(kind: str, sizes: dict[str, int]) -> str | None:
+    """The size that was chosen last, for another model; None if this model has no such hospital."""
+    before = st.session_state.get(PICKED)
+    if before is None or before[0] == kind:
+        return None
+    return next((label for label, notes in sizes.items() if notes == before[1]), None)

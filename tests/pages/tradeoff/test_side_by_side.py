@@ -12,12 +12,15 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.sweep import beside, sweeps
+from core.evaluation.sweep.sizes import rounded
 from core.evaluation.sweep.sweeps import sweeps_of
 from core.runs.store import Workspace
 from core.spec import RunSpec
+from pages.parts.pickers import linked_choice
 from pages.parts.tradeoff import hospital_size, sweep_choice, three_models
 from pages.parts.tradeoff.models import Models
 from pages.parts.tradeoff.real_or_written import REAL_NOTES, STATE
@@ -187,7 +190,7 @@ def test_the_size_of_the_hospital_is_chosen_and_what_it_buys_is_said(compared, s
     notes = smoke_specs["dp"].corpus.training_notes
     assert f"From about {notes} to about {2 * notes} notes at ε = 8: from " in said(app).replace("**", "")
     assert "bits per character, and from" in said(app)
-    app.segmented_control(key="hospital-gpt2").set_value(2 * notes).run()
+    app.segmented_control(key="hospital-gpt2").set_value(rounded(2 * notes)).run()
     assert not app.exception
     assert "perplexity 60.0" in said(app)
 
@@ -235,15 +238,67 @@ def test_costs_compare_runs_of_the_same_seeds():
     assert not any(Models(runs(0), [], runs(0), None).of_common_seeds()[:3])
 
 
-def test_the_size_stays_when_the_model_changes_unless_a_link_names_one(monkeypatch):
+def test_the_size_stays_when_the_model_changes(monkeypatch):
     state: dict = {}
-    page = SimpleNamespace(session_state=state, query_params={})
-    monkeypatch.setattr(sweep_choice, "st", page)
-    assert not sweep_choice._carried("gpt2", [3_010, 12_040]), "nothing was chosen yet"
+    monkeypatch.setattr(sweep_choice, "st", SimpleNamespace(session_state=state))
+    small, large = {"3,000": 3_010}, {"12,000": 12_040}
+    assert sweep_choice._carried("gpt2", small | large) is None, "nothing was chosen yet"
     state[sweep_choice.PICKED] = ("gpt2", 3_010)
-    assert not sweep_choice._carried("gpt2", [3_010]), "the control keeps its own choice"
-    assert not sweep_choice._carried("distilbert", [12_040]), "there is no such hospital"
-    page.query_params = {"hospital-distilbert": "12,000"}
-    assert not sweep_choice._carried("distilbert", [3_010, 12_040])
-    page.query_params = {}
-    assert sweep_choice._carried("distilbert", [3_010, 12_040]) and state["hospital-distilbert"] == 3_010
+    assert sweep_choice._carried("gpt2", small) is None, "the control keeps its own choice"
+    assert sweep_choice._carried("distilbert", large) is None, "there is no such hospital"
+    assert sweep_choice._carried("distilbert", small | large) == "3,000"
+
+
+def _sizes() -> None:
+    import streamlit as st
+
+    from pages.parts.tradeoff import sweep_choice
+
+    sizes = {"3,000": 3_010, "12,000": 12_040}
+    kind = st.segmented_control("Model", ["gpt2", "distilbert"], default="gpt2", required=True, key="model")
+    size = sweep_choice._chosen_size(kind, sizes, 12_040, st._main, new=st.session_state.pop("new", False))
+    st.session_state[sweep_choice.PICKED] = (kind, size)
+    st.text(size)
+
+
+def test_a_size_that_another_model_keeps_stands_in_the_link():
+    app = AppTest.from_function(_sizes, default_timeout=90)
+    app.query_params["hospital-gpt2"] = "3,000"
+    assert app.run().text[0].value == "3010"
+    app.segmented_control(key="model").set_value("distilbert").run()
+    assert app.text[0].value == "3010" and app.segmented_control(key="hospital-distilbert").value == "3,000"
+    assert app.query_params["hospital-distilbert"] in ("3,000", ["3,000"]) and "hospital-gpt2" not in app.query_params
+    app.segmented_control(key="hospital-distilbert").set_value("12,000").run()
+    app.segmented_control(key="model").set_value("gpt2").run()
+    assert not app.exception and app.text[0].value == "12040"
+    assert app.segmented_control(key="hospital-gpt2").value == "12,000"
+
+
+def test_back_to_a_link_without_a_size_chooses_the_usual_one(monkeypatch):
+    app = AppTest.from_function(_sizes, default_timeout=90)
+    app.query_params["hospital-gpt2"] = "3,000"
+    app.run()
+    app.segmented_control(key="model").set_value("distilbert").run()
+    monkeypatch.setattr(linked_choice, "by_history", lambda: True)
+    del app.query_params["hospital-distilbert"]
+    app.run()
+    assert app.text[0].value == "12040" and app.segmented_control(key="hospital-distilbert").value == "12,000"
+
+
+def test_a_link_to_runs_of_another_size_moves_the_control():
+    app = AppTest.from_function(_sizes, default_timeout=90).run()
+    app.segmented_control(key="hospital-gpt2").set_value("3,000").run()
+    assert app.text[0].value == "3010"
+    del app.query_params["hospital-gpt2"]
+    app.session_state["new"] = True
+    app.run()
+    assert app.text[0].value == "12040" and app.segmented_control(key="hospital-gpt2").value == "12,000"
+
+
+def test_sizes_that_round_to_the_same_are_written_in_full():
+    assert sweep_choice._labels([3_010, 12_010, 12_040, 0]) == {
+        "3,000": 3_010,
+        "12,010": 12_010,
+        "12,040": 12_040,
+        "other": 0,
+    }
