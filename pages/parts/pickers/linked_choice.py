@@ -18,7 +18,8 @@ MOST = 200  # characters of a name that are written below its box
 def adopt(key: str, widget: str, ids: Collection[str]) -> bool:
     """Give the widget the link's choice if the link has changed by itself: by the Back button, or in a class.
 
-    Call it before the widget is drawn, and draw that without a start value if this is true.
+    Back to a link without the choice brings what the page showed under that link. Call it before the widget is drawn,
+    and draw that without a start value if this is true.
 
     Args:
         key: The link's parameter.
@@ -28,6 +29,8 @@ def adopt(key: str, widget: str, ids: Collection[str]) -> bool:
     linked, seen = st.query_params.get(key), f"linked_{key}"
     changed = st.session_state.get(seen) != linked
     st.session_state[seen] = linked
+    if linked is None and by_history():
+        changed, linked = True, st.session_state.get(_unlinked(key))
     if not changed or linked not in ids or st.session_state.get(widget, linked) == linked:
         return False
     st.session_state[widget] = st.session_state[f"picked_{key}"] = linked
@@ -38,6 +41,12 @@ def by_history() -> bool:
     """Whether the browser came here by Back or Forward, or was taken along in a class."""
     context = get_script_run_ctx()
     return context is not None and context.is_history_navigation
+
+
+def _unlinked(key: str) -> str:
+    """Where the session keeps what this page showed while its link did not hold the choice."""
+    context = get_script_run_ctx()
+    return f"unlinked_{context.page_script_hash if context else ''}_{key}"
 
 
 def share(key: str, widget: str, ids: Collection[str]) -> None:
@@ -86,5 +95,7 @@ def whole_name(name: str, *, wide: bool = False) -> str:
 
 
 def shown(key: str, chosen: str) -> None:
-    """Tell the class what is chosen, also where the link does not hold it."""
+    """Tell the class what is chosen, also where the link does not hold it; then keep it for the Back button."""
+    if key not in st.query_params and not by_history():
+        st.session_state[_unlinked(key)] = chosen
     classroom.on_screen(**{key: chosen})

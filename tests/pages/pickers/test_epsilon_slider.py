@@ -8,6 +8,7 @@ import pytest
 from streamlit.proto.WidgetStates_pb2 import WidgetStates
 from streamlit.testing.v1 import AppTest
 
+from pages.parts.pickers import linked_choice
 from pages.parts.pickers.epsilon_slider import epsilon_key
 
 
@@ -41,6 +42,20 @@ def test_it_reads_as_a_sentence_and_its_link_is_a_number():
     assert not app.exception and app.text[0].value == "30" and "30" in app.query_params["epsilon"]
     app.query_params["epsilon"] = "1000"  # by the Back button
     assert app.run().text[0].value == "1000"
+
+
+def test_back_to_a_link_without_the_choice_undoes_it(monkeypatch):
+    app = opened()
+    app.select_slider(key="epsilon").set_value("30").run()
+    assert app.text[0].value == "30" and "epsilon" in app.query_params
+    monkeypatch.setattr(linked_choice, "by_history", lambda: True)
+    del app.query_params["epsilon"]
+    assert app.run().text[0].value == app.select_slider(key="epsilon").value == "8"
+    app.query_params["epsilon"] = "30"  # by the Forward button
+    assert app.run().text[0].value == "30"
+    monkeypatch.undo()
+    del app.query_params["epsilon"]
+    assert app.run().text[0].value == "30", "the menu's link keeps the choice"
 
 
 def test_without_a_link_or_with_one_that_it_lacks_it_starts_where_it_is_told():
