@@ -23,6 +23,7 @@ PRESETS = {
 }
 LENGTHS = {"full": "full notes", "brief": "two sentences each"}
 COPIES = [8, 16, 64]
+_SET = "cohort_set"  # in the session, for one run: the cohort was set by `ask_for_notes`
 VARIANTS = {
     "regular": "notes as written",
     "name-insertion": "the patient's name before every note",
@@ -40,7 +41,8 @@ def choose_cohort() -> CorpusSpec | None:
     name = st.segmented_control(
         "Cohort",
         list(PRESETS),
-        default=None if asks_for_notes() else OPENING,  # a value that was set allows no start value
+        # A value that was set in this run allows no start value. Later the control needs one, which Back returns to.
+        default=None if st.session_state.pop(_SET, False) else OPENING,
         required=True,
         format_func=PRESETS.__getitem__,
         key="cohort",
@@ -57,7 +59,7 @@ def choose_cohort() -> CorpusSpec | None:
 
 def ask_for_notes() -> None:
     """Select uploaded notes, before the widgets are drawn (a button's callback)."""
-    st.session_state["cohort"] = "brought"
+    st.session_state["cohort"], st.session_state[_SET] = "brought", True
 
 
 def asks_for_notes() -> bool:
