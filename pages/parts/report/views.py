@@ -58,8 +58,9 @@ def choose(runs: Sequence[Run]) -> list[Run]:
     linked = st.query_params.get("runs")
     changed = st.session_state.get("linked_runs") != linked and "report_runs" in st.session_state
     st.session_state["linked_runs"] = linked
-    if changed and asked:  # by the Back button, or in a class
-        st.session_state["report_runs"], default = asked, []
+    back = linked is None and linked_choice.by_history()  # to the address that the page was opened by
+    if changed and (asked or back):  # by the Back button, or in a class
+        st.session_state["report_runs"], default = default, []
     ids = st.multiselect(
         "Models",
         [run.id for run in run_picker.in_order(runs)],

@@ -21,7 +21,7 @@ from core.runs.ledger.choice import Choice
 from core.runs.run import Run
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS
-from pages.parts.pickers import run_picker
+from pages.parts.pickers import linked_choice, run_picker
 from pages.parts.report import annex, decision_form, picture, views
 from pages.parts.session import classroom
 from tests.pages.uploads import own_run
@@ -85,6 +85,20 @@ def test_after_training_on_one_s_own_notes_the_report_is_about_that_run_alone(
     assert not app.exception and not app.error
     assert app.multiselect(key="report_runs").value == [run.id]
     assert len(app.multiselect(key="report_runs").options) > 1
+
+
+def test_back_to_the_address_without_runs_shows_what_it_opened_with(data, smoke_specs, monkeypatch):
+    app = opened()
+    start = app.multiselect(key="report_runs").value
+    app.multiselect(key="report_runs").set_value([smoke_specs["plain"].run_id]).run()
+    assert "runs" in app.query_params and start != [smoke_specs["plain"].run_id]
+    del app.query_params["runs"]
+    assert app.run().multiselect(key="report_runs").value == [smoke_specs["plain"].run_id], "the menu keeps the choice"
+    monkeypatch.setattr(linked_choice, "by_history", lambda: True)
+    app.query_params["runs"] = smoke_specs["plain"].run_id
+    app.run()
+    del app.query_params["runs"]
+    assert app.run().multiselect(key="report_runs").value == start
 
 
 def test_a_link_to_a_run_that_is_gone_says_so(data, smoke_specs):
