@@ -57,7 +57,7 @@ def test_patients_without_a_known_code_are_counted(monkeypatch):
     choice = SimpleNamespace(run=None, level="patient")
     monkeypatch.setattr(patient_data, "without_codes", lambda run: (14, 60))
     assert controls.without_codes_text(choice) == (
-        " No ICD code is known of 14 of the cohort's 60 patients. Here they count as patients without any of these "
+        " No ICD code is known for 14 of the cohort's 60 patients. Here they count as patients without any of these "
         "diseases."
     )
     assert not controls.without_codes_text(SimpleNamespace(run=None, level="admission")), "these have no profile"
