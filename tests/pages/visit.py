@@ -34,7 +34,7 @@ def said(app: AppTest) -> str:
 
 def assert_asks_again(app: AppTest, run_id: str) -> None:
     """Guess about the models shown, then choose another run in both boxes: the page must ask again."""
-    next(button for button in app.button if button.key.endswith("-0")).click().run()
+    next(button for button in app.button if (button.key or "").endswith("-0")).click().run()
     assert "Guess first." not in said(app)
     for pick in ("left", "right"):
         app.selectbox(key=f"pick_{pick}").set_value(run_id).run()
