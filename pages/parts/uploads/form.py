@@ -190,7 +190,15 @@ def _mapped(path: Path) -> dict[str, str]:
     with st.grid(4, min_column_width=190):
         # The guess is a state and no default: only a box without a default can be emptied.
         picked = {
-            role: st.selectbox(ROLES[role], names, index=None, placeholder="none", key=keys[role], format_func=short)
+            role: st.selectbox(
+                ROLES[role],
+                names,
+                index=None,
+                placeholder="none",
+                key=keys[role],
+                format_func=short,
+                persist_state="session",  # else a browser that gets two reruns before it draws empties the box
+            )
             for role in COLUMNS
         }
     return {role: name or "" for role, name in picked.items()}

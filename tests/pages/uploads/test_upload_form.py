@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from streamlit.runtime.context import ContextProxy
+from streamlit.proto.WidgetStates_pb2 import WidgetStates
 from streamlit.testing.v1 import AppTest
 
 from core.corpus.synthetic.hospital import build
@@ -66,6 +67,18 @@ def used(app: AppTest) -> AppTest:
     app.button(key="own_use").click().run()
     assert not app.exception
     return app
+
+
+def test_a_browser_that_loads_the_boxes_late_is_sent_the_guessed_columns(cohort):
+    app = cohort()
+    app.file_uploader(key="own_file").set_value(csv(NOTES[["text", "patient_id", "note_type"]])).run()
+    first = app.selectbox(key="own_column_note")
+    assert first.value == "text"
+    widgets = app._tree.get_widget_states()
+    keep = [one for one in widgets.widgets if "own_column_" not in one.id]
+    app._run(WidgetStates(widgets=keep))
+    late = app.selectbox(key="own_column_note")
+    assert not app.exception and late.value == "text" and late.proto.set_value
 
 
 def test_from_a_file_to_a_cohort_that_can_be_trained_on(cohort, tmp_path):
