@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from core.attacks import exposure as exposures
 from core.attacks.exposure import canary_exposures, exposure
 from core.attacks.memorisation import secret_loss
 from core.attacks.memorisation.secret_loss import secret_losses
@@ -173,7 +174,9 @@ def test_canaries_of_random_words_rank_by_what_training_changed(teach, untrained
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "distilbert"])
-def test_unread_canaries_of_random_words_rank_uniformly(untrained, kind):
+def test_unread_canaries_of_random_words_rank_uniformly(untrained, kind, monkeypatch):
+    few = planted.random_references()[:299]  # all 999 lines are drawn alike, and take three times as long
+    monkeypatch.setattr(exposures, "random_references", lambda: few)
     table = planted.draw(SPEC.model_copy(update={"canaries": 0, "canary_patients": 0, "random_canaries": 60}))
     found = canary_exposures(untrained[kind], table)
-    assert stats.kstest(found["rank"].astype(float) / 1000, "uniform").pvalue > 1e-3
+    assert stats.kstest(found["rank"].astype(float) / 300, "uniform").pvalue > 1e-3
