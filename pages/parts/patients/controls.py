@@ -80,8 +80,8 @@ def without_codes_text(choice: Choice) -> str:
     if choice.level != "patient" or not 0 < bare < patients:
         return ""
     return (
-        f" No ICD code is known for {bare:,} of the cohort's {patients:,} patients. Here they count as patients without "
-        "any of these diseases."
+        f" No ICD code is known for {bare:,} of the cohort's {patients:,} patients. Here they count as patients "
+        "without any of these diseases."
     )
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from streamlit.runtime.context import ContextProxy
 from streamlit.proto.WidgetStates_pb2 import WidgetStates
+from streamlit.runtime.context import ContextProxy
 from streamlit.testing.v1 import AppTest
 
 from core.corpus.synthetic.hospital import build
