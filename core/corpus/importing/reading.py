@@ -88,8 +88,8 @@ def _check_patients(table: Path, path: Path, notes: pd.DataFrame, given: Identif
     for who in strangers:
         what = "the patient has no note"
         if same_id_perhaps(who) in without_row:
-            what += f", but one whose id differs {DIFFERS} has notes and no row: if both are one person, write the id "
-            what += "in one way"
+            what += f". A patient under an id that differs {DIFFERS} has notes and no row. If both are one person, "
+            what += "write the id in one way"
         remarks.add(what, f"{table.name}, row {given.rows[who]}, column “{given.column}”")
 
 

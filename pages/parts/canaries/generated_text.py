@@ -137,7 +137,7 @@ def words_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
 
 
 def completed(table: pd.DataFrame) -> str:
-    """How many notes were completed after the longest prefix, and whose notes were all too short for the attack.
+    """How many notes of each group were completed after the longest prefix, or that all of a group's are too short.
 
     `table`: `core.evaluation.memorisation.verbatim.memorised_rates`, which has no row of an arm without such a note.
     """

@@ -19,7 +19,7 @@ def here(place: DeltaGenerator, *, if_low: bool = False) -> None:
     """Scroll to this place if a click asked for it. Call it when everything below the place is drawn.
 
     Args:
-        place: What shall come to the top of the window.
+        place: What comes to the top of the window.
         if_low: Only if it is below the middle of the window, as on a phone.
     """
     with place:

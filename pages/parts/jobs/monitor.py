@@ -353,8 +353,8 @@ def _job_row(job: Job) -> None:
     with st.container(horizontal=True, vertical_alignment="center", border=True):
         _badge(job.state)
         st.markdown(literal(job_title(job)), width="stretch")
-        told = waiting.in_words(job, engine().progress(job.id), engine()) if job.active else literal(job.message, 300)
-        st.caption(told, width="content")
+        doing = waiting.in_words(job, engine().progress(job.id), engine()) if job.active else literal(job.message, 300)
+        st.caption(doing, width="content")
         if engine().owns(job.id, instructor.user()):
             st.badge("yours", icon=":material/person:", color="violet")
         _watch_button(job.id)

@@ -38,9 +38,9 @@ independent of this model. {PAPER}, §6.3, Table 6; Abdalla et al. 2020.
 """,
     "name seen": f"""
 A logistic regression on the standardised [CLS] vector of “First Last” alone (GPT-2: of the last token) is trained to
-tell members from held-out patients on half of each group, and evaluated on the other half by AUC. Generated patients
-have random names, and imported ones are split at random unless their file gives a split. So only training can make the
-names of both groups differ. {PAPER}, §6.4, Table 7.
+tell members from held-out patients on half of each group, and evaluated on the other half by AUC. Patients are split
+at random, so only training can make the two groups' names differ. Imported notes are an exception if their file gives
+the split. {PAPER}, §6.4, Table 7.
 """,
     "half a name": f"""
 Perplexity of the masked half of “First Last”, given the other half: exp(−mean ln p) over its tokens, all masked. AUC:

@@ -363,8 +363,8 @@ def test_a_row_of_identifiers_under_another_spelling_of_a_patients_id_is_told(im
     seen = imported(notes, "patient_id,full_name\n007,Ann Ames\n12,Bo Berg\nZ,Zoe Zell\n")
     assert (seen.without_record, seen.without_identifier) == (3, 3)
     assert [remark.partition(" (first")[0] for remark in seen.remarks] == [
-        "1 row: the patient has no note, but one whose id differs only in case, accents, blanks, dashes, leading zeros "
-        "or a final “.0” has notes and no row: if both are one person, write the id in one way",
+        "1 row: the patient has no note. A patient under an id that differs only in case, accents, blanks, dashes, "
+        "leading zeros or a final “.0” has notes and no row. If both are one person, write the id in one way",
         "1 row: the patient has no note",
     ]
 
