@@ -121,9 +121,5 @@ def needed(claims: Iterable[Claim]) -> list[Need]:
     found: dict[str, Need] = {}
     for need in (need for claim in claims for need in claim.needs):
         known = found.get(need.spec.run_id, Need(need.spec))
-        attacks = tuple(dict.fromkeys((*known.audit, *need.audit)))
-        shadows = max(known.shadows, need.shadows)
-        measured = tuple(dict.fromkeys((*known.measured, *need.measured)))
-        scores, texts = known.scores or need.scores, known.texts or need.texts
-        found[need.spec.run_id] = Need(need.spec, scores, attacks, shadows, measured, texts)
+        found[need.spec.run_id] = known.with_all_of(need)
     return list(found.values())

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from core.spec import RunSpec
 
 
 @dataclass(frozen=True)
 class Need:
-    """A run that a claim needs, and what the claim reads from it.
+    """A run that a claim needs, and what the claim reads from it besides figures in the run's `metrics`.
 
     Attributes:
         spec: The run.
-        scores: Whether scores of single notes are read, or another table that runs with figures only lack.
+        scores: Whether scores of single notes are read.
+        utility: Whether answers to tasks are read, patient by patient.
+        canaries: Whether the losses of canaries are read.
         texts: Whether the texts that the model wrote are read, or what was found in them.
         audit: Results of these attacks of the full audit.
         shadows: Number of shadow models that were trained as the run was (`core.pipeline.shadows`).
@@ -26,7 +28,22 @@ class Need:
     shadows: int = 0
     measured: tuple[str, ...] = ()
     texts: bool = False
+    utility: bool = False
+    canaries: bool = False
 
     def of_the_run(self) -> Need:
         """The same need without what is made after the run and its audit."""
-        return Need(self.spec, self.scores, self.audit, texts=self.texts)
+        return replace(self, shadows=0, measured=())
+
+    def with_all_of(self, other: Need) -> Need:
+        """What this and another need of the same run read together."""
+        return Need(
+            self.spec,
+            self.scores or other.scores,
+            tuple(dict.fromkeys((*self.audit, *other.audit))),
+            max(self.shadows, other.shadows),
+            tuple(dict.fromkeys((*self.measured, *other.measured))),
+            self.texts or other.texts,
+            self.utility or other.utility,
+            self.canaries or other.canaries,
+        )

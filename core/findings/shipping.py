@@ -21,13 +21,14 @@ from core.findings.claim import Claim
 from core.findings.from_weights.tables import FOLDER, file_of
 from core.findings.judging import needed
 from core.findings.needs import Need
-from core.findings.stored_runs import SHIPPED, StoredRuns, wrote
+from core.findings.stored_runs import CANARIES, SHIPPED, StoredRuns, wrote
 from core.pipeline.full_audit import SUMMARY
 from core.pipeline.shadows import folder_name, made
 from core.runs.card import CARD_FILE
+from core.runs.figures_only import leave_out
 from core.runs.run import Run
 from core.runs.store import DEMO, Workspace
-from core.runs.tables import read_table, write_table
+from core.runs.tables import FIGURES_ONLY_FILE, UTILITY, read_table, write_table
 
 TEXTS = ("generations", "hits")  # the texts that a model wrote, and what was found in them
 SCORES = "scores"  # of single notes
@@ -37,9 +38,10 @@ EXAMPLES = ("examples", "example_hits")  # the same of a few attempts, in runs w
 def ship(claims: Iterable[Claim], workspace: Workspace, out: Path = SHIPPED) -> list[str]:
     """Copy the finished runs of the data folder that claims need and that are not shipped yet. Returns their ids.
 
-    A run goes without its weights, with scores of notes only if a claim reads them, and with texts that its model wrote
-    only if a claim reads those; an audit with the tables that claims read; and shadow models with what they say of the
-    notes, which is all that is kept of them. Tables from a run's weights go also where the run is shipped already.
+    A run goes without its weights, and with scores of notes, answers to tasks, losses of canaries and texts that its
+    model wrote only if a claim reads them; an audit with the tables that claims read; and shadow models with what they
+    say of the notes, which is all that is kept of them. Tables from a run's weights go also where the run is shipped
+    already.
     """
     here, shipped = StoredRuns(Workspace(workspace.root, shared=())), StoredRuns(Workspace(out, shared=(DEMO,)))
     claims, shipping = list(claims), []
@@ -49,7 +51,7 @@ def ship(claims: Iterable[Claim], workspace: Workspace, out: Path = SHIPPED) -> 
             continue
         if whole := here.has(need):
             run = here.run(need.spec)
-            _copy(run, shipped.find(need.spec), out, tables=need.scores, texts=need.texts)
+            _copy(run, shipped.find(need.spec), out, need)
             if need.audit:
                 _copy_audit(need, run, workspace, out, read[need.spec.run_id])
             if need.shadows:
@@ -63,24 +65,33 @@ def ship(claims: Iterable[Claim], workspace: Workspace, out: Path = SHIPPED) -> 
     return list(dict.fromkeys(shipping))
 
 
-def _copy(run: Run, known: Run | None, out: Path, *, tables: bool, texts: bool) -> None:
+def _copy(run: Run, known: Run | None, out: Path, need: Need) -> None:
     """Copy a run without its weights; one that is there with fewer tables makes room for one with more.
 
     `known` is the run of this spec that is shipped already, here or in the demonstration. A copy comes before the
     demonstration's for claims and never has fewer tables, or claims that read scores would no longer find them.
     """
-    final, tables = out / "runs" / run.id, tables or texts
+    final, tables = out / "runs" / run.id, need.scores or need.utility or need.texts
     whole = known is not None and not known.figures_only
     worded = known is not None and wrote(known)
-    enough = (whole or not tables) and (worded or not texts)
+    answered, planted = (known is not None and known.has_table(name) for name in (UTILITY, CANARIES))
+    enough = (whole or not tables) and (worded or not need.texts)
+    enough = enough and (answered or not need.utility) and (planted or not need.canaries)
     if known is not None and enough and (final.exists() or known.training == run.training):
         return
     with building(final.parent, private=False) as beside:
         copy_run(run, beside / run.id, weights=False, tables=tables or whole)
         (beside / run.id / CARD_FILE).unlink()  # says what the tables say, and no page shows these runs
         stored = beside / run.id / "tables"
-        write_table(stored, "history", thinned(read_table(stored, "history", run.id)))  # no claim reads single steps
-        if run.spec.corpus.is_public_text or not (texts or worded):
+        if (beside / run.id / FIGURES_ONLY_FILE).exists():
+            leave_out(beside / run.id, "history")  # no claim reads single steps
+            if not (need.canaries or planted):
+                leave_out(beside / run.id, CANARIES)
+        else:
+            write_table(stored, "history", thinned(read_table(stored, "history", run.id)))
+        if not (need.utility or answered):
+            (stored / f"{UTILITY}.parquet").unlink(missing_ok=True)
+        if run.spec.corpus.is_public_text or not (need.texts or worded):
             # No claim reads them, or a model that read public text may have written some, which is not ours to keep.
             _empty(stored, (*TEXTS, *EXAMPLES), run.id)
         publish_packed(beside / run.id, final)

@@ -15,12 +15,14 @@ from core.findings.needs import Need
 from core.pipeline.shadows import made
 from core.runs.run import Run
 from core.runs.store import Workspace
+from core.runs.tables import UTILITY
 from core.spec import RunSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+CANARIES = "canaries"  # the table of their losses
 SHIPPED = ASSETS / "findings"  # runs that claims need besides the demonstration's (`core.findings.shipping`)
 
 
@@ -55,6 +57,9 @@ class StoredRuns:
         """Whether the run is there with everything the claim reads from it."""
         run = self.find(need.spec)
         if run is None or (need.scores and run.figures_only) or (need.texts and not wrote(run)):
+            return False
+        tables = [name for name, read in ((UTILITY, need.utility), (CANARIES, need.canaries)) if read]
+        if not all(map(run.has_table, tables)):
             return False
         done = {name for name, one in self.workspace.audit(run.id).outcomes().items() if one.state == "done"}
         return done.issuperset(need.audit) and not self.shadows_missing(need) and not self.unmeasured(need)

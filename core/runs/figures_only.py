@@ -2,7 +2,8 @@
 
 Such a run has a file `figures-only.json`. It keeps settings, promise, card, metrics and canaries. Instead of the tables
 `scores`, `generations`, `hits` and `utility` it has excerpts (`core.runs.tables.FIGURES_ONLY`), and `history` may have
-lost rows. Whatever needs a table that was left out gets a `TableMissing`, whose sentence says so.
+lost rows, or be left out as well. Whatever needs a table that was left out gets a `TableMissing`, and its sentence says
+so.
 """
 
 from __future__ import annotations
@@ -35,16 +36,31 @@ class Tables(Protocol):
 
 
 class FiguresOnly(BaseModel):
-    """What was left out of a run: its figures come from this many `generations`, and `history` had this many rows."""
+    """What was left out of a run: its figures come from this many `generations`, and `history` had this many rows.
+
+    `further` names tables besides `LEFT_OUT` that this copy lacks.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     generations: int
     history: int
+    further: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, folder: Path) -> FiguresOnly | None:
+        """That of the run in `folder`; None if it has none, or one that cannot be read."""
+        try:
+            return cls.model_validate_json((folder / FIGURES_ONLY_FILE).read_bytes())
+        except (OSError, ValueError):
+            return None
 
     def write(self, folder: Path) -> None:
         """Write it into a run's folder, which makes the run one with figures only."""
-        replace_text(folder / FIGURES_ONLY_FILE, self.model_dump_json(indent=1))
+        replace_text(folder / FIGURES_ONLY_FILE, self.model_dump_json(indent=1, exclude_defaults=True))
+
+
+NEEDED = tuple(name for name, field in FiguresOnly.model_fields.items() if field.is_required())  # keys of the file
 
 
 def schemas_of(folder: Path, spec: RunSpec) -> Mapping[str, pa.Schema]:
@@ -52,7 +68,18 @@ def schemas_of(folder: Path, spec: RunSpec) -> Mapping[str, pa.Schema]:
     usual = readable(folder / "tables", spec.vocabulary is not None)
     if not (folder / FIGURES_ONLY_FILE).exists():
         return usual
-    return {name: schema for name, schema in usual.items() if name not in LEFT_OUT} | FIGURES_ONLY
+    stored = FiguresOnly.read(folder)
+    left_out = (*LEFT_OUT, *(stored.further if stored else ()))
+    return {name: schema for name, schema in usual.items() if name not in left_out} | FIGURES_ONLY
+
+
+def leave_out(folder: Path, name: str) -> None:
+    """Remove a further table from a copy with figures only. Raises ValueError for any other run."""
+    stored = FiguresOnly.read(folder)
+    if stored is None:
+        raise ValueError(f"{folder.name} is no copy with figures only")
+    stored.model_copy(update={"further": (*stored.further, name)}).write(folder)
+    (folder / "tables" / f"{name}.parquet").unlink()
 
 
 def examples(run: Tables) -> tuple[pd.DataFrame, pd.DataFrame]:

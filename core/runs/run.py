@@ -17,7 +17,7 @@ from core.common.files import replace_text
 from core.common.randomness import NoiseSource
 from core.corpus.tables import Corpus
 from core.runs.events import Event, Status, read_events, read_status
-from core.runs.figures_only import FiguresOnly, schemas_of
+from core.runs.figures_only import NEEDED, schemas_of
 from core.runs.integrity.replacements import note_replacement
 from core.runs.integrity.whole import (
     MECHANISM,
@@ -309,7 +309,7 @@ def file_problems(folder: Path, spec: RunSpec) -> Iterator[tuple[str, str]]:
         for name, schema in schemas_of(folder, spec).items()
     ]
     if (folder / FIGURES_ONLY_FILE).exists():
-        checks.append((FIGURES_ONLY_FILE, partial(json_problem, keys=FiguresOnly.model_fields)))
+        checks.append((FIGURES_ONLY_FILE, partial(json_problem, keys=NEEDED)))
     if spec.privacy.private:
         checks.append((PRIVACY_FILE, partial(json_problem, keys=MECHANISM)))
     if spec.vocabulary is not None:

@@ -19,7 +19,7 @@ from core.demo.work_left import WorkLeft
 from core.evaluation.membership.strongest_attack import strongest
 from core.evaluation.sweep.limit_measures import losses_by_patient
 from core.pipeline.refresh import refresh
-from core.runs.figures_only import EXAMPLES, examples
+from core.runs.figures_only import EXAMPLES, FiguresOnly, examples, leave_out
 from core.runs.integrity.verify import damages
 from core.runs.lock import held
 from core.runs.store import DEMO, Workspace
@@ -251,6 +251,27 @@ def test_a_run_with_figures_only_is_small_whole_and_says_what_it_lacks(
     first, marked = examples(full)
     assert texts["text"].tolist() == first["text"].tolist() and len(hits) == len(marked)
     assert (texts.groupby("prompt_id").size() == EXAMPLES).all() and texts["prompt_id"].nunique() == 14
+
+
+def test_a_copy_that_lacks_a_further_table_is_whole_only_if_it_says_so(
+    workspace: Workspace, smoke_specs: dict[str, RunSpec], tmp_path: Path
+) -> None:
+    out, run_id = tmp_path / "out", smoke_specs["dp"].run_id
+    export_run(workspace, smoke_specs["dp"], out)
+    folder = out / "runs" / run_id
+    kept = shutil.copy(folder / "tables" / "history.parquet", tmp_path)
+    leave_out(folder, "history")
+    small = Workspace(tmp_path / "elsewhere", shared=(out,)).run(run_id)
+    with pytest.raises(TableMissing, match="its table “history” was left out"):
+        small.table("history")
+    stored = FiguresOnly.read(folder)
+    assert stored == FiguresOnly(generations=stored.generations, history=stored.history, further=("history",))
+    stored.model_copy(update={"further": ()}).write(folder)
+    assert Workspace(tmp_path / "another", shared=(out,)).find(smoke_specs["dp"]) is None, "a table was lost"
+    shutil.copy(kept, folder / "tables")
+    (folder / FIGURES_ONLY_FILE).unlink()
+    with pytest.raises(ValueError, match="is no copy with figures only"):
+        leave_out(folder, "history")
 
 
 def test_excerpts_agree_with_the_tables_that_they_replace(

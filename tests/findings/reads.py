@@ -13,18 +13,19 @@ from core.findings.claim import Claim
 from core.findings.measures import references, tables
 from core.findings.needs import Need
 from core.findings.shipping import TEXTS
-from core.findings.stored_runs import StoredRuns
+from core.findings.stored_runs import CANARIES, StoredRuns
 from core.pipeline.full_audit import SUMMARY
 from core.runs.audits import StoredAudit
 from core.runs.figures_only import LEFT_OUT
 from core.runs.run import Run
 from core.runs.store import Workspace
+from core.runs.tables import UTILITY
 from core.spec import RunSpec
 
 
 @dataclass
 class Reads:
-    """What was read: runs, their large tables and texts, tables of audits, shadow models, measured tables.
+    """What was read: runs, their large tables, texts and answers, tables of audits, shadow models, measured tables.
 
     `audited` has, for each reading of an audit, the run and the attacks that wrote what was read. `queried` has all
     attacks whose files were offered to a query, which reads some of them.
@@ -33,6 +34,8 @@ class Reads:
     runs: set[str] = field(default_factory=set)
     large: set[str] = field(default_factory=set)
     texts: set[str] = field(default_factory=set)
+    utility: set[str] = field(default_factory=set)
+    canaries: set[str] = field(default_factory=set)
     audited: set[tuple[str, frozenset[str]]] = field(default_factory=set)
     queried: set[tuple[str, str]] = field(default_factory=set)
     shadows: set[str] = field(default_factory=set)
@@ -64,8 +67,9 @@ def _watch_runs(patch: pytest.MonkeyPatch, reads: Reads) -> None:
         return run
 
     def of_table(self: Run, name: str) -> object:
-        if name in LEFT_OUT:
-            (reads.texts if name in TEXTS else reads.large).add(self.id)
+        if name in (*LEFT_OUT, CANARIES):
+            single = {UTILITY: reads.utility, CANARIES: reads.canaries, **dict.fromkeys(TEXTS, reads.texts)}
+            single.get(name, reads.large).add(self.id)
         return table(self, name)
 
     def of_measured(self: StoredRuns, spec: RunSpec, name: str) -> object:
@@ -120,7 +124,9 @@ def undeclared(claim: Claim, reads: Reads, runs: StoredRuns) -> list[str]:
     found = [f"{run} is read" for run in sorted(reads.runs - set(needs))]
     large = sorted(run for run in reads.large if run in needs and not needs[run].scores)
     found += [f"a large table of {run} is read" for run in large]
-    found += [f"texts of {run} are read" for run in sorted(reads.texts) if run in needs and not needs[run].texts]
+    for what in ("texts", "utility", "canaries"):
+        read = sorted(getattr(reads, what))
+        found += [f"{what} of {run} are read" for run in read if run in needs and not getattr(needs[run], what)]
     queried = {run for run, _ in reads.queried} & set(needs)
     found += [f"of the audit of {run}, a query reads" for run in sorted(queried) if not needs[run].audit]
     found += [
@@ -148,7 +154,8 @@ def unread(claim: Claim, reads: Reads, runs: StoredRuns) -> list[str]:
         wrote |= {name for audited, name in reads.queried if audited == run}
         found += [f"{run} is not read"] if run not in reads.runs else []
         found += [f"no large table of {run} is read"] if need.scores and run not in reads.large else []
-        found += [f"no text of {run} is read"] if need.texts and run not in reads.texts else []
+        wanted = [what for what in ("texts", "utility", "canaries") if getattr(need, what)]
+        found += [f"{what} of {run} are not read" for what in wanted if run not in getattr(reads, what)]
         summed = any(name.startswith(SUMMARY) for name in wrote & set(need.audit))
         found += [f"nothing by “{name}” of {run} is read" for name in need.audit if name not in wrote and not summed]
         found += [f"shadow models of {run} are not read"] if need.shadows and run not in reads.shadows else []
@@ -162,13 +169,5 @@ def _by_id(claim: Claim, runs: StoredRuns) -> dict[str, Need]:
     for need in claim.needs:
         run = runs.find(need.spec)
         assert run is not None, f"{claim.id} needs {need.spec.run_id}, which is not there"
-        known = found.get(run.id, Need(need.spec))
-        found[run.id] = Need(
-            need.spec,
-            known.scores or need.scores,
-            (*known.audit, *need.audit),
-            max(known.shadows, need.shadows),
-            (*known.measured, *need.measured),
-            known.texts or need.texts,
-        )
+        found[run.id] = found.get(run.id, Need(need.spec)).with_all_of(need)
     return found

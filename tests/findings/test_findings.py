@@ -34,7 +34,7 @@ from core.pipeline.shadows import folder_name, made
 from core.runs.card import CARD_FILE
 from core.runs.run import Run
 from core.runs.store import DEMO, Workspace
-from core.runs.tables import FIGURES_ONLY_FILE
+from core.runs.tables import FIGURES_ONLY_FILE, TableMissing
 from core.spec import ModelSpec, PrivacySpec, RunSpec
 from tests.findings.reads import recorded, undeclared, unread
 
@@ -283,14 +283,21 @@ def test_shipping_copies_what_claims_read_and_pages_do_not_list(tmp_path: Path, 
     assert ship([figures], here, later) == [spec.run_id]
     alone = StoredRuns(Workspace(tmp_path / "nothing", shared=(later,)))
     assert alone.run(spec).figures_only and not alone.has(needs[0]) and alone.has(figures.needs[0])
+    with pytest.raises(TableMissing, match="its table “history” was left out"):
+        alone.run(spec).table("history")
     assert alone.run(spec).table("examples").empty and alone.run(spec).table("example_hits").empty, "nor a few of them"
     assert alone.metric(spec, "perplexity_heldout") == copied.metric(spec, "perplexity_heldout")
     assert ship([claim], here, later) == [spec.run_id], "a claim that reads scores brings the tables"
     assert StoredRuns(Workspace(tmp_path / "nothing", shared=(later,))).has(needs[0])
     assert ship([wordy], here, later) == [spec.run_id] and ship([wordy], here, later) == []
+    answered = replace(claim, needs=(Need(spec, utility=True),))
+    lacking = StoredRuns(Workspace(tmp_path / "nothing", shared=(later,)))
+    assert not lacking.run(spec).has_table("utility") and not lacking.has(answered.needs[0]), "no claim reads answers"
+    assert ship([answered], here, later) == [spec.run_id] and ship([answered], here, later) == []
     whole = StoredRuns(Workspace(tmp_path / "nothing", shared=(later,)))
-    pd.testing.assert_frame_equal(whole.run(spec).table("generations"), here.run(spec.run_id).table("generations"))
-    assert whole.has(wordy.needs[0]) and whole.has(needs[0]), "a claim that reads texts brings them"
+    for table in ("generations", "utility"):
+        pd.testing.assert_frame_equal(whole.run(spec).table(table), here.run(spec.run_id).table(table))
+    assert all(map(whole.has, (answered.needs[0], wordy.needs[0], needs[0]))), "what is read comes, and the rest stays"
     assert not [*out.rglob(CARD_FILE), *later.rglob(CARD_FILE), *SHIPPED.rglob(CARD_FILE)], "the tables say it"
     assert SHIPPED not in Workspace(tmp_path).shared
 

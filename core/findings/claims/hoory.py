@@ -220,7 +220,7 @@ CLAIMS = (
         unit="number",
         measure=_grows,
         rule=Above(),
-        needs=tuple(Need(_seed_of("distilbert", None, seed)) for seed in SEEDS),
+        needs=tuple(Need(_seed_of("distilbert", None, seed), canaries=True) for seed in SEEDS),
         sizes=LARGE + "; 3 canaries planted once, 4 planted 8 times",
         differs=f"At most 8 copies, all three forms together. {_SAME_CANARIES} First one of them was read, and the "
         f"verdict was “holds”. {SYNTHETIC}",
@@ -242,8 +242,8 @@ CLAIMS = (
         measure=_flat,
         rule=Below(),
         needs=(
-            *(Need(_seed_of(kind, epsilon, seed)) for kind, epsilon in _PAIRS for seed in SEEDS),
-            *(Need(_seed_of(kind, None, seed)) for kind in ("distilbert", "gpt2") for seed in SEEDS),
+            *(Need(_seed_of(kind, epsilon, seed), canaries=True) for kind, epsilon in _PAIRS for seed in SEEDS),
+            *(Need(_seed_of(kind, None, seed), canaries=True) for kind in ("distilbert", "gpt2") for seed in SEEDS),
         ),
         sizes=LARGE + "; 4 canaries planted 8 times",
         differs=f"{LARGER_EPSILONS} {_LARGE_TRAINED} {_SAME_CANARIES} First one of them was "
@@ -266,7 +266,12 @@ CLAIMS = (
         unit="number",
         measure=_flat_on_average,
         rule=Below(),
-        needs=tuple(Need(spec) for kind, epsilon in _PAIRS for seed in SEEDS for spec in _both(kind, epsilon, seed)),
+        needs=tuple(
+            Need(spec, canaries=True)
+            for kind, epsilon in _PAIRS
+            for seed in SEEDS
+            for spec in _both(kind, epsilon, seed)
+        ),
         sizes=LARGE + "; 4 canaries planted 8 times",
         differs=f"{LARGER_EPSILONS} {_LARGE_TRAINED} The figures of each seed were known "
         f"when this was asked (H-c9). {SYNTHETIC}",
@@ -282,7 +287,9 @@ CLAIMS = (
         unit="number",
         measure=_forms,
         rule=Below(),
-        needs=tuple(Need(spec) for seed in SEEDS for spec in (private("gpt2", 8.0, seed), plain("gpt2", seed))),
+        needs=tuple(
+            Need(spec, canaries=True) for seed in SEEDS for spec in (private("gpt2", 8.0, seed), plain("gpt2", seed))
+        ),
         sizes=CLASSROOM + "; 8 or 9 canaries of each form, planted 1 to 8 times",
         differs="ε = 8 instead of 0.58, and at most 8 copies. Private training has 4 epochs in clipped batches of 256, "
         "the other one 8 in batches of 16. Without its noise it hides secrets about as well: 1.4 to 2.9 bits, "

@@ -27,14 +27,14 @@ MANY = (
     "training notes; each seed has its own patients and canaries"
 )
 NO_SECRET = 1.0  # bits above canaries never planted that still count as not memorised
-_WITH_DP = tuple(Need(many_copies(8.0, seed)) for seed in SEEDS)
+_WITH_DP = tuple(Need(many_copies(8.0, seed), canaries=True) for seed in SEEDS)
 WEAK = 30.0  # ε at which the recipe's training has far less noise than at 8
 _NO_CONTROL = (
     "Private training also has more epochs (12 instead of 8), larger batches and clipping. The same training without "
     "noise was not run, so the noise's part is not known."
 )
-_WITHOUT = tuple(Need(many_copies(None, seed)) for seed in SEEDS)
-_AT_WEAK = tuple(Need(many_copies(WEAK, seed)) for seed in SEEDS)
+_WITHOUT = tuple(Need(many_copies(None, seed), canaries=True) for seed in SEEDS)
+_AT_WEAK = tuple(Need(many_copies(WEAK, seed), canaries=True) for seed in SEEDS)
 
 
 def _memorised(runs: StoredRuns) -> list[Figure]:
@@ -143,7 +143,7 @@ CLAIMS = (
         unit="number",
         measure=_memorised,
         rule=Below(NO_SECRET),
-        needs=tuple(Need(many_copies(8.0, seed)) for seed in SEEDS),
+        needs=tuple(Need(many_copies(8.0, seed), canaries=True) for seed in SEEDS),
         sizes=MANY,
         why={
             "does not hold": "ε = 8 is promised for one note. For the 64 notes that hold one canary, exact accounting "
@@ -166,7 +166,7 @@ CLAIMS = (
         unit="number",
         measure=_often,
         rule=Below(),
-        needs=tuple(Need(many_copies(epsilon, seed)) for seed in SEEDS for epsilon in (8.0, None)),
+        needs=tuple(Need(many_copies(epsilon, seed), canaries=True) for seed in SEEDS for epsilon in (8.0, None)),
         sizes=MANY,
         differs=f"ε = 8 instead of 0.58, and {MOST_COPIES} copies instead of up to 100,000. {_NO_CONTROL} {SYNTHETIC}",
         why={

@@ -368,8 +368,8 @@ CLAIMS = (
         measure=_inference,
         rule=Above(),
         needs=(
-            *(Need(twelve(epsilon), scores=True) for epsilon in (8.0, 1.0)),
-            Need(twelve(8.0).base_spec(), scores=True),
+            *(Need(twelve(epsilon), utility=True) for epsilon in (8.0, 1.0)),
+            Need(twelve(8.0).base_spec(), utility=True),
         ),
         sizes=TWELVE_NOTES,
         differs="Claims about synthetic notes instead of MedNLI, GPT-2 instead of BERT, one seed. " + SYNTHETIC,

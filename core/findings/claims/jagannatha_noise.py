@@ -300,7 +300,7 @@ CLAIMS = (
         unit="points",
         measure=_inferences,
         rule=Within(-_UNMOVED, _UNMOVED),
-        needs=tuple(Need(noisy(sigma, seed), scores=True) for seed in SEEDS for sigma in (max(_SIGMAS), min(_SIGMAS))),
+        needs=tuple(Need(noisy(sigma, seed), utility=True) for seed in SEEDS for sigma in (max(_SIGMAS), min(_SIGMAS))),
         sizes=CLASSROOM,
         differs="Claims about synthetic notes instead of MedNLI, GPT-2 instead of BERT. "
         "That the public model, ε = 8 and no privacy do not differ clearly was known (docs/methods/utility.md). "

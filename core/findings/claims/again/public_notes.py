@@ -138,7 +138,7 @@ CLAIMS = (
         "H-c22",
         *REPORTS,
         measure=_grows,
-        needs=(Need(_PLAIN),),
+        needs=(Need(_PLAIN, canaries=True),),
         sizes=SIZES + "; 3 canaries planted once, 4 planted 8 times",
         differs=f"At most 8 copies, all three forms together. {DIFFERS} {FEW}",
         why={
@@ -152,7 +152,7 @@ CLAIMS = (
         *REPORTS,
         quantity="mean exposure of canaries planted 8 times: at ε = 8 − without privacy, in bits",
         measure=_low,
-        needs=(Need(_PRIVATE), Need(_PLAIN)),
+        needs=(Need(_PRIVATE, canaries=True), Need(_PLAIN, canaries=True)),
         sizes=SIZES + "; 4 canaries planted 8 times",
         differs="ε = 8 instead of 0.58, and at most 8 copies. The private training reads each note 3 times, the other "
         f"one 8 times. {DIFFERS} {FEW}",

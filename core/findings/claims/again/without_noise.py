@@ -52,10 +52,12 @@ def without_noise(seed: int) -> RunSpec:
     return noisy(NO_NOISE, seed)
 
 
-def _both(epsilon: float, *, scores: bool = False) -> tuple[Need, ...]:
+def _both(epsilon: float, *, scores: bool = False, canaries: bool = False) -> tuple[Need, ...]:
     """A private training of each seed and its control."""
     return tuple(
-        Need(spec, scores=scores) for seed in SEEDS for spec in (private("gpt2", epsilon, seed), without_noise(seed))
+        Need(spec, scores=scores, canaries=canaries)
+        for seed in SEEDS
+        for spec in (private("gpt2", epsilon, seed), without_noise(seed))
     )
 
 
@@ -254,7 +256,7 @@ CLAIMS: tuple[Claim, ...] = (
         quantity="mean exposure of canaries planted 8 times, at ε − in the same training without noise, in bits",
         measure=_exposure,
         needs=tuple(
-            Need(spec)
+            Need(spec, canaries=True)
             for kind, epsilon in _PLANTED
             for spec in (large(kind, epsilon), large(kind, epsilon).clipped_spec())
         ),
@@ -274,7 +276,7 @@ CLAIMS: tuple[Claim, ...] = (
         *WHERE,
         quantity="mean exposure of planted canaries of a form: at ε = 8 − in the same training without noise, in bits",
         measure=_exposure_by_form,
-        needs=_both(8.0),
+        needs=_both(8.0, canaries=True),
         sizes=CLASSROOM + "; 8 or 9 canaries of each form, planted 1 to 8 times",
         differs=f"ε = 8 instead of 0.58, and at most 8 copies. The control has {CONTROL}. The three seeds have the "
         f"same canaries. {KNOWN} H-c10. {SYNTHETIC}",
