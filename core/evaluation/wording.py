@@ -113,9 +113,13 @@ def decimal_text(number: float, form: str) -> str:
 
 
 def interval_text(low: float, high: float, number: Callable[[float], str] = percent) -> str:
-    """`95 % interval 1.2 % to 3.4 %`, or a text that there is none (one canary or one seed has no spread)."""
+    """`95 % interval 1.2 % to 3.4 %`; `without an interval` if it is NaN.
+
+    It gives no reason, since the ends do not say which holds: one seed, one canary or one patient in a group, values
+    that are all equal, or an infinite figure (`core.evaluation.stats`).
+    """
     if math.isnan(low) or math.isnan(high):
-        return "no interval: only one value"
+        return "without an interval"
     return f"95{NBSP}% interval {number(low)} to {number(high)}"
 
 

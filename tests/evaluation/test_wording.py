@@ -223,7 +223,7 @@ def test_perplexity_is_explained_for_models_that_fill_gaps_too():
         (lambda: p_value_text(0.41), "p = 0.41"),
         (lambda: interval_text(0.0, 0.2), "95\u00a0% interval 0\u00a0% to 20\u00a0%"),
         (lambda: interval_text(4.0, 5.0, perplexity_text), "95\u00a0% interval 4.00 to 5.00"),
-        (lambda: interval_text(math.nan, math.nan), "no interval: only one value"),
+        (lambda: interval_text(math.nan, math.nan), "without an interval"),
     ],
 )
 def test_numbers_are_written_plainly(call, text):

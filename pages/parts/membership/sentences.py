@@ -116,7 +116,8 @@ def surest_sentence(found: pd.DataFrame) -> str:
     place, chosen = most_certain(judged, least=0.0, most=1.0)
     best, highest = found.iloc[place], found.loc[found["value"].idxmax()]
     several = found["run"].nunique() > 1
-    corrected = f", corrected for choosing among {len(found)}" if len(found) > 1 else ""
+    widened = len(found) > 1 and not math.isnan(chosen.low)
+    corrected = f", corrected for choosing among {len(found)}" if widened else ""
     top = f"{best['attack']} on “{best['run']}”, AUC {best['value']:.3f}"
     interval = f"({interval_text(chosen.low, chosen.high, lambda x: f'{x:.3f}')}{corrected})"
     if math.isnan(chosen.low):

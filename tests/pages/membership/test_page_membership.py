@@ -215,7 +215,8 @@ def test_the_surest_attack_is_told_from_the_one_with_the_highest_value():
     assert sentences.surest_sentence(two).endswith("(highest AUC: lira on “b”, 1.000).")
     assert "highest AUC" not in sentences.surest_sentence(found.tail(2)), "the surest is the highest"
     assert sentences.surest_sentence(found.tail(1)).startswith("loss on “a”, AUC 0.900 (")
-    assert sentences.surest_sentence(found.assign(low=math.nan, high=math.nan)).startswith("Highest here: lira")
+    alone = sentences.surest_sentence(found.assign(low=math.nan, high=math.nan))
+    assert alone == "Highest here: lira on “a”, AUC 1.000 (without an interval).", "nothing to correct"
 
 
 def test_the_strongest_of_all_attacks_is_named_beside_the_one_in_the_picture(audited, monkeypatch, smoke_specs):
