@@ -87,6 +87,11 @@ def count_text(count: float) -> str:
     return f"{rounded:,.0f}"
 
 
+def with_separators(text: str) -> str:
+    """A stored sentence with `1,000` for `1000`; decimals such as `0.0233` stay."""
+    return re.sub(r"(?<![\d.,])\d{4,}(?!\d)", lambda found: f"{int(found[0]):,}", text)
+
+
 def p_value_text(p_value: float) -> str:
     """`p < 0.001`, `p = 0.032`, `p = 0.41`."""
     if p_value < 0.001:

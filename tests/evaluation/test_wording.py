@@ -31,6 +31,7 @@ from core.evaluation.wording import (
     right_of_100,
     unbroken,
     verdict,
+    with_separators,
 )
 
 
@@ -218,6 +219,8 @@ def test_perplexity_is_explained_for_models_that_fill_gaps_too():
         (lambda: chance_text(9.996e-7), "1 in 1 million"),
         (lambda: chance_text(5e-10), "1 in 2 billion"),
         (lambda: chance_text(0.0), "below 1 in a trillion"),
+        (lambda: with_separators("1000 of 12000; 0.0233, 100 and 1,290"), "1,000 of 12,000; 0.0233, 100 and 1,290"),
+        (lambda: with_separators("there are 1290."), "there are 1,290."),
         (lambda: p_value_text(0.0), "p < 0.001"),
         (lambda: p_value_text(0.032), "p = 0.032"),
         (lambda: p_value_text(0.41), "p = 0.41"),

@@ -18,7 +18,7 @@ from core.evaluation.membership.lira_stability import stability_sentences
 from core.evaluation.membership.overlap import Overlap
 from core.evaluation.membership.summary import ROC_RATES
 from core.evaluation.membership.units import Units
-from core.evaluation.wording import interval_text, percent
+from core.evaluation.wording import interval_text, percent, with_separators
 from core.runs.run import Run
 from pages.parts.access import gate
 from pages.parts.common import chart_style, guess
@@ -169,7 +169,7 @@ def at_rates(choice: Choice) -> pd.DataFrame:
                     wrong = (*key, "false_positive_rate")
                     accused = found.loc[wrong, "value"] if wrong in found.index else math.nan
                     ends = (caught["value"], caught["low"], caught["high"])
-                    rows.append((name, attack, rate, accused, *ends, caught["note"]))
+                    rows.append((name, attack, rate, accused, *ends, with_separators(caught["note"])))
     return pd.DataFrame(rows, columns=["run", "attack", "may accuse", "accuses", "catches", "low", "high", "note"])
 
 
