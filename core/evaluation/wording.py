@@ -43,9 +43,14 @@ def perplexity_name(kind: str) -> str:
 
 
 def perplexity_text(perplexity: float) -> str:
-    """Three digits: `4.21`, `61.8`, `9,644`; `∞` for one above every float64, of a training that went astray."""
+    """Three digits: `4.21`, `61.8`, `1.23 million`; all of `9,644`; `∞` for one above every float64.
+
+    A training that went astray, say with too high a learning rate, reaches millions and more.
+    """
     if math.isinf(perplexity):
         return "∞"
+    if perplexity >= 999_999.5:
+        return count_text(perplexity, digits=3)
     if perplexity >= 99.95:
         return f"{perplexity:,.0f}"
     return f"{perplexity:.1f}" if perplexity >= 9.995 else f"{perplexity:.2f}"
@@ -76,11 +81,11 @@ def chance_text(chance: float) -> str:
     return f"1 in {count_text(1 / chance)}"
 
 
-def count_text(count: float) -> str:
-    """Two digits of a count: `7`, `440`, `25,000`, `3.2 million`, `more than a trillion`."""
+def count_text(count: float, *, digits: int = 2) -> str:
+    """Two or more digits of a count: `7`, `440`, `25,000`, `3.2 million`, `more than a trillion`."""
     if count > 1e12:
         return "more than a trillion"
-    rounded = float(f"{count:.2g}")
+    rounded = float(f"{count:.{digits}g}")
     for size, name in ((1e9, "billion"), (1e6, "million")):
         if rounded >= size:
             return f"{rounded / size:,g} {name}"

@@ -12,11 +12,11 @@ from collections.abc import Callable
 import pandas as pd
 import plotly.graph_objects as go
 
-from core.evaluation.wording import perplexity_name, perplexity_text
+from core.evaluation.wording import count_text, perplexity_name, perplexity_text
 from pages.parts.common import chart_style
 from pages.parts.tradeoff.drawn import Drawn
 
-TICKS = (2, 5, 10, 20, 50, 100, 200, 500, 1000)
+TICKS = tuple(step * 10**power for power in range(13) for step in (1, 2, 5))
 MOST_TICKS = 3  # on the panel of perplexity, so that they do not touch on a phone
 BELOW = 0.27  # of a row: how far below its defence a control is drawn
 ROW, AXES, NAME = 38, 78, 13  # pixels: a row, what is above the rows, and letters of which two lines leave a gap
@@ -147,4 +147,5 @@ def _perplexities(rows: pd.DataFrame) -> dict:
     room = max(0.08 * (high - low), 0.05)
     ticks = [tick for tick in TICKS if low - room <= math.log10(tick) <= high + room]
     ticks = ticks[:: math.ceil(len(ticks) / MOST_TICKS)] if ticks else []
-    return {"range": [low - room, high + room], "tickvals": ticks, "ticktext": list(map(str, ticks)), "tickangle": 0}
+    texts = [count_text(tick) for tick in ticks]
+    return {"range": [low - room, high + room], "tickvals": ticks, "ticktext": texts, "tickangle": 0}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 import streamlit as st
 
 from core.attacks.probes import fill_in, generated
 from core.corpus.icd_codes import condition_words
 from core.evaluation.probes.cards import Card
+from core.evaluation.wording import perplexity_text
 from core.runs.run import Run
 from pages.parts.common import chart_style, guess
 from pages.parts.common.data_table import data_table
@@ -96,15 +97,10 @@ def _diseases(run: Run) -> None:
             "rank": range(1, len(ranked) + 1),
             "disease": ranked["target"].map(wording).to_numpy(),
             "patient has it": ranked["label"].to_numpy(),
-            "perplexity": (-ranked["score"]).map(_perplexity).to_numpy(),
+            "perplexity": np.exp(-ranked["score"]).map(perplexity_text).to_numpy(),
         }
     )
     st.dataframe(table.head(SHOWN), hide_index=True, alt="The likeliest diseases after this patient's name")
-
-
-def _perplexity(loss: float) -> float:
-    """Perplexity of a loss in nats, rounded to three digits."""
-    return float(f"{math.exp(loss):.3g}")
 
 
 def _key(run: Run) -> tuple[str, float]:

@@ -123,6 +123,20 @@ def test_each_point_stands_in_the_row_of_its_name_where_the_table_says(data, mon
     assert all(abs(control - row_of[name]) < 0.5 for control, name in zip(controls.y, rows["name"], strict=True))
 
 
+@pytest.mark.parametrize(
+    ("far", "ticks"),
+    [(80.0, ["10", "20", "50"]), (5_000.0, ["10", "100", "1,000"]), (3e8, ["5", "5,000", "5 million"])],
+)
+def test_the_axis_of_perplexity_has_ticks_that_can_be_read(data, far, ticks):
+    table = measured(lineup(settings(sweeps_of(data.runs()))[0]), data)
+    rows = table[(table["metric"] == "full_name_patients") & (table["seeds"] > 0)].copy()
+    columns = ["perplexity", "perplexity_low", "perplexity_high", "base_perplexity"]
+    rows[columns] = 10.0
+    rows.loc[rows.index[0], columns] = far
+    axis = risk_and_cost(rows, risks({"full_name_patients"})["full_name_patients"], "gpt2").layout.xaxis2
+    assert list(axis.ticktext) == ticks
+
+
 def test_the_answer_is_the_most_useful_of_those_within_their_control(data):
     table = measured(lineup(settings(sweeps_of(data.runs()))[0]), data)
     names = table["metric"] == "full_name_patients"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -88,6 +89,8 @@ def test_all_cards_at_once(data, smoke_specs):
     assert any(
         "2.5\u00a0% of cases" in caption.value and "one chance in six" in caption.value for caption in app.caption
     )
+    asked = next(frame.value for frame in app.dataframe if "patient has it" in frame.value.columns)
+    assert all(re.fullmatch(r"\d\.\d\d|\d\d\.\d|[\d,]+( million)?", text) for text in asked["perplexity"])
 
 
 def test_a_picture_shows_what_the_table_says(data, smoke_specs):
