@@ -72,6 +72,11 @@ def percent(share: float) -> str:
     return f"{value:.{digits}f}{NBSP}%"
 
 
+def set_percent(share: float) -> str:
+    """`1 %`, `0.1 %`: a share that was set, without the digits of a measured one."""
+    return f"{100 * share:.10g}{NBSP}%"
+
+
 def chance_text(chance: float) -> str:
     """`62 %`, `0.3 %`; below 0.1 %, where percentages are hard to read, `1 in 25,000` or `1 in 3.2 million`."""
     if chance >= 1e-3:

@@ -22,8 +22,8 @@ from core.evaluation.wording import (
     below_one,
     guesses_sentence,
     most_right_guesses,
-    percent,
     right_of_100,
+    set_percent,
 )
 from core.spec import Unit
 from core.training.accounting.chosen_composition import Chosen
@@ -88,10 +88,11 @@ def odds_table(epsilon: float, delta: float, mechanism: Mechanism | None = None)
     """
     rows = [("Right guesses “in or out”, on average, at even odds", most_right_guesses(epsilon, delta), 0.5)]
     for prior in PRIORS:
-        rows.append((f"Belief of someone who thought it {percent(prior)} likely", belief(prior, epsilon, delta), prior))
+        thought = f"Belief of someone who thought it {set_percent(prior)} likely"
+        rows.append((thought, belief(prior, epsilon, delta), prior))
     for share in ACCUSED:
         caught = below_one(float(dp_ceiling([share], epsilon, delta)[0]), epsilon, delta)
-        rows.append((f"Members caught when {percent(share)} of others are accused", caught, share))
+        rows.append((f"Members caught when {set_percent(share)} of others are accused", caught, share))
     table = pd.DataFrame(rows, columns=["question", "at most", "without the model"])
     if mechanism is not None:
         own = tradeoff([mechanism]).caught(ACCUSED).tolist()

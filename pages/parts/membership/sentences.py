@@ -14,7 +14,7 @@ from core.evaluation.membership.summary import ROC_RATES, population_threshold
 from core.evaluation.membership.units import Units
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.intervals import most_certain
-from core.evaluation.wording import NBSP, interval_text, percent, signed
+from core.evaluation.wording import interval_text, percent, set_percent, signed
 
 FEW = 30  # accused: a count is given instead of a share
 ALLOWED = 0.10  # share of those held out that may be accused in the first question
@@ -51,14 +51,9 @@ def roc_sentence(curves: Mapping[str, pd.DataFrame], attack: str, level: str) ->
     by_model = [f"{said} with “{name}”" for said, name in zip(caught, rows, strict=True)]
     chance = next(iter(rows.values()))["fpr"]
     return (
-        f"If {_rate(ALLOWED)} of held-out {things} may be accused by mistake, the attack “{attack}” catches "
+        f"If {set_percent(ALLOWED)} of held-out {things} may be accused by mistake, the attack “{attack}” catches "
         f"{' and '.join(by_model)}; random guessing would catch {percent(chance)}."
     )
-
-
-def _rate(rate: float) -> str:
-    """A share that was set, not measured: `1 %`, without the digits of a measured one."""
-    return f"{100 * rate:g}{NBSP}%"
 
 
 def fewer_accused(rates: pd.DataFrame, name: str, attack: str, level: str) -> str:
@@ -73,10 +68,10 @@ def fewer_accused(rates: pd.DataFrame, name: str, attack: str, level: str) -> st
             continue
         row = rows.loc[rate]
         if math.isnan(row["catches"]):
-            parts.append(f"at {_rate(rate)}: {row['note']}")
+            parts.append(f"at {set_percent(rate)}: {row['note']}")
         else:
             caught = f"{percent(row['catches'])} ({interval_text(row['low'], row['high'])})"
-            parts.append(f"at {_rate(rate)}, {caught}")
+            parts.append(f"at {set_percent(rate)}, {caught}")
     if not parts:
         return ""
     return (
@@ -179,7 +174,8 @@ def population_sentence(judged: Units, level: str) -> str:
     for alpha in (0.10, 0.01):
         threshold, note = population_threshold(judged.population, alpha)
         if math.isfinite(threshold):
-            parts.append(f"at {threshold:.4g}".replace("-", "−") + f", at most {_rate(alpha)} of {them} are accused")
+            at = f"{threshold:.4g}".replace("-", "−")
+            parts.append(f"at {at}, at most {set_percent(alpha)} of {them} are accused")
         elif len(judged.population):
             parts.append(note)
     if not parts:

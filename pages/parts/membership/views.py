@@ -18,7 +18,7 @@ from core.evaluation.membership.lira_stability import stability_sentences
 from core.evaluation.membership.overlap import Overlap
 from core.evaluation.membership.summary import ROC_RATES
 from core.evaluation.membership.units import Units
-from core.evaluation.wording import interval_text, percent, with_separators
+from core.evaluation.wording import interval_text, percent, set_percent, with_separators
 from core.runs.run import Run
 from pages.parts.access import gate
 from pages.parts.common import chart_style, guess
@@ -327,7 +327,7 @@ def _stability(run: Run) -> None:
         st.markdown("\n".join(f"- {sentence}" for sentence in stability_sentences(found)))
         st.caption(
             "Ranges are the middle 95\u00a0% of the subsets or halvings; “low” and “high” of a seed are its 95\u00a0% "
-            f"interval over patients. “caught”: members caught if {percent(SHADOWS_ACCUSE)} of the held-out "
+            f"interval over patients. “caught”: members caught if {set_percent(SHADOWS_ACCUSE)} of the held-out "
             "patients may be accused."
         )
         for frame, name, title in (
@@ -363,9 +363,9 @@ def _with_shadows(table: pd.DataFrame, shadows: pd.DataFrame, name: str) -> pd.D
     most = share[share >= ALWAYS]
     st.markdown(
         f"LiRA has {models} models like “{name}”, trained on other subsets of these patients. If each may accuse "
-        f"{percent(SHADOWS_ACCUSE)} of the patients that it did not read, {len(most):,} of {len(share):,} patients "
-        f"are caught by at least {percent(ALWAYS)} of the models that read them, and {int((share == 0).sum()):,} by "
-        "none."
+        f"{set_percent(SHADOWS_ACCUSE)} of the patients that it did not read, {len(most):,} of {len(share):,} patients "
+        f"are caught by at least {set_percent(ALWAYS)} of the models that read them, and "
+        f"{int((share == 0).sum()):,} by none."
     )
     return table.join(by_patient.rename(columns=lambda column: f"lira, models: {column}"))
 

@@ -12,7 +12,7 @@ import streamlit as st
 
 from core.attacks.membership.shadow_models import ACCUSED
 from core.corpus.synthetic.records import REFERENCE_DAY
-from core.evaluation.wording import percent
+from core.evaluation.wording import percent, set_percent
 from core.models.shipped_bases import ModelNotFound
 from core.phi.spans import Kind, Span
 from core.runs.run import Run, RunBroken
@@ -162,7 +162,7 @@ def _by_shadows(run: Run, patient: str) -> str:
         return ""
     row = shadows.loc[patient]
     return (
-        f"**LiRA on models like this one**, at the threshold that accuses {percent(ACCUSED)} of others: it catches "
+        f"**LiRA on models like this one**, at the threshold that accuses {set_percent(ACCUSED)} of others: it catches "
         f"this patient in {row['caught']} of {row['read']} models that read their notes, and accuses them by mistake "
         f"in {row['accused']} of {row['unread']} that did not."
     )

@@ -11,7 +11,7 @@ import streamlit as st
 
 from core.common.formatting import REPRODUCIBLE, setting_text
 from core.evaluation.sweep.sweeps import Sweep
-from core.evaluation.wording import odds_sentence, percent, percent_up
+from core.evaluation.wording import odds_sentence, percent_up, set_percent
 from core.runs.run import Run
 from core.spec import Unit
 from pages.parts.common.public_noise import WHY, public_noise
@@ -141,7 +141,7 @@ def fold(sweep: Sweep, epsilon: float) -> None:
                 "by exact accounting": table["by exact accounting"].map(
                     lambda share: "–" if math.isnan(share) else percent_up(share)
                 ),
-                "without the model": table["without the model"].map(percent),
+                "without the model": table["without the model"].map(set_percent),
             }
         )
         st.dataframe(shown, hide_index=True, alt="What this ε allows at most")

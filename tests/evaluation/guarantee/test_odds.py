@@ -81,6 +81,8 @@ def test_the_table_by_hand():
         limits = odds_table(epsilon, 1e-5)["at most"]
         assert {percent_up(limit) for limit in limits} == {"just under 100\u00a0%"}, "a finite ε limits something"
     assert (table["at most"] >= table["without the model"]).all()
+    assert table["question"].tolist()[1].replace("\u00a0", " ") == "Belief of someone who thought it 1 % likely"
+    assert table["question"].tolist()[4].replace("\u00a0", " ") == "Members caught when 1 % of others are accused"
 
 
 def test_the_table_with_the_mechanisms_own_figures():
