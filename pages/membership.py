@@ -12,7 +12,8 @@ from pages.parts.common import layout, shell
 from pages.parts.common.query_params import drop_unless_offered
 from pages.parts.jobs import battery
 from pages.parts.membership import data
-from pages.parts.membership.views import OVERLAP, VIEWS, WORDS, Choice
+from pages.parts.membership.sentences import WORDS
+from pages.parts.membership.views import OVERLAP, VIEWS, Choice
 from pages.parts.pickers import run_picker
 from pages.parts.session import owner
 

@@ -19,6 +19,8 @@ from core.evaluation.wording import interval_text, percent, set_percent, signed
 FEW = 30  # accused: a count is given instead of a share
 ALLOWED = 0.10  # share of those held out that may be accused in the first question
 WORDS = {"sample": ("note", "notes"), "admission": ("admission", "admissions"), "patient": ("patient", "patients")}
+LENGTHS = {f"{length} sample": (f"{length} note", f"{length} notes") for length in ("short", "long")}
+UNITS = WORDS | LENGTHS  # what is evaluated, in the singular and the plural
 
 
 def caught_sentence(found: Caught, level: str) -> str:
@@ -31,9 +33,17 @@ def caught_sentence(found: Caught, level: str) -> str:
 
 
 def sides(level: str) -> tuple[str, str]:
-    """What is evaluated: `members` and `held-out patients`, or their notes or admissions."""
-    things = WORDS[level][1]
+    """What is evaluated: `members` and `held-out patients`, or their notes, short notes or admissions."""
+    things = UNITS[level][1]
     return "members" if level == "patient" else f"members' {things}", f"held-out {things}"
+
+
+def by_length(level: str, length: str) -> str:
+    """A sentence that only short or long notes count for admissions or patients; empty where all do, or for notes."""
+    if length == "all" or level == "sample":
+        return ""
+    thing = "a patient is the mean over their" if level == "patient" else "an admission is the mean over its"
+    return f" The score of {thing} {length} notes alone."
 
 
 def roc_sentence(curves: Mapping[str, pd.DataFrame], attack: str, level: str) -> str:
@@ -42,9 +52,9 @@ def roc_sentence(curves: Mapping[str, pd.DataFrame], attack: str, level: str) ->
     Args:
         curves: The bands of the attack (`core.evaluation.membership.curve.curve`) by the model's name.
         attack: Its name.
-        level: What is evaluated, a key of WORDS.
+        level: What is evaluated, a key of UNITS.
     """
-    things = WORDS[level][1]
+    things = UNITS[level][1]
     rows = {name: table.iloc[(table["fpr"] - ALLOWED).abs().argmin()] for name, table in curves.items()}
     caught = [f"{percent(row['tpr'])} ({interval_text(row['low'], row['high'])})" for row in rows.values()]
     caught[0] += f" of {sides(level)[0]}"
@@ -75,7 +85,7 @@ def fewer_accused(rates: pd.DataFrame, name: str, attack: str, level: str) -> st
     if not parts:
         return ""
     return (
-        f"If fewer held-out {WORDS[level][1]} may be accused by mistake, “{attack}” catches, with “{name}”: "
+        f"If fewer held-out {UNITS[level][1]} may be accused by mistake, “{attack}” catches, with “{name}”: "
         f"{'; '.join(parts)}."
     )
 
@@ -130,14 +140,14 @@ def strongest_sentence(found: pd.DataFrame, name: str, level: str) -> str:
     Args:
         found: Rows of AUC at this level: attack, value, low, high.
         name: The model's name.
-        level: What is evaluated, a key of WORDS.
+        level: What is evaluated, a key of UNITS.
     """
     if len(found) < 2:
         return ""
     judged = [Interval(*map(float, ends)) for ends in found[["value", "low", "high"]].to_numpy()]
     place, chosen = most_certain(judged, least=0.0, most=1.0)
     attack, ends = found["attack"].iloc[place], interval_text(chosen.low, chosen.high, lambda x: f"{x:.3f}")
-    unit = WORDS[level][0]
+    unit = UNITS[level][0]
     return f"Strongest of {len(found)} attacks on “{name}” by {unit}: “{attack}”, AUC {chosen.value:.3f} ({ends})."
 
 
@@ -152,7 +162,7 @@ def leakage_sentence(found: Caught, level: str) -> str:
     )
     if not called:
         return sentence
-    members, (thing, things) = sides(level)[0], WORDS[level]
+    members, (thing, things) = sides(level)[0], UNITS[level]
     if called == 1:
         whose = "a member" if level == "patient" else f"a member's {thing}"
         said = f"The only accused {thing} is {'' if found.members else 'not '}{whose}"
@@ -170,7 +180,7 @@ def partial_sentence(attacks: Sequence[str]) -> str:
 
 def population_sentence(judged: Units, level: str) -> str:
     """The population's thresholds in a sentence; empty for a quick audit, which does not score the population."""
-    them, parts = "them" if level == "patient" else f"their {WORDS[level][1]}", []
+    them, parts = "them" if level == "patient" else f"their {UNITS[level][1]}", []
     for alpha in (0.10, 0.01):
         threshold, note = population_threshold(judged.population, alpha)
         if math.isfinite(threshold):

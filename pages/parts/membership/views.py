@@ -29,7 +29,8 @@ from pages.parts.membership import charts as membership_charts
 from pages.parts.membership import data
 from pages.parts.membership.methods import HOW
 from pages.parts.membership.sentences import (
-    WORDS,
+    UNITS,
+    by_length,
     caught_sentence,
     fewer_accused,
     for_a_patient,
@@ -63,6 +64,11 @@ class Choice:
     length: str
     knobs: DeltaGenerator  # where a view puts its own settings
 
+    @property
+    def unit(self) -> str:
+        """What is evaluated, in the words of `UNITS`: the level; of notes, also their length if it was chosen."""
+        return self.level if self.length == "all" or self.level != "sample" else f"{self.length} {self.level}"
+
     def units(self, run: Run, attack: str) -> Units | None:
         """The scored units of one attack on one run; None if it was not run or has no such notes."""
         return data.units_of(run, attack, self.level, self.length)
@@ -86,17 +92,18 @@ def roc_view(choice: Choice) -> None:
         st.info(TOO_FEW, icon=":material/group_off:")
         return
     (_, name, attack), first = next(iter(curves.items()))
-    thing = WORDS[choice.level][1]
+    thing = UNITS[choice.unit][1]
     answer = guess.first(
         f"An attacker may wrongly accuse 10 of 100 {thing} that were not in the training data. Of 100 {thing} in the "
         f"training data, how many does the attack “{attack}” catch for the model “{name}”?",
         ["10, as by random guessing", "about 20", "about 40", "80 or more"],
-        key=f"roc-{choice.runs[name].id}-{attack}-{choice.level}",
+        key=f"roc-{choice.runs[name].id}-{attack}-{choice.unit}",
     )
     if answer is None:
         return
     same = {of: table for (_, of, by), table in curves.items() if by == attack}
-    guess.show_answer(answer, roc_sentence(same, attack, choice.level))
+    answered = roc_sentence(same, attack, choice.unit) + by_length(choice.level, choice.length)
+    guess.show_answer(answer, answered)
     axes = choice.knobs.segmented_control(
         "Axes", ["linear", "log"], default="linear", required=True, key="axes", **KEEP
     )
@@ -111,7 +118,7 @@ def roc_view(choice: Choice) -> None:
     st.html(chart_style.legend_html(figure))
     _strongest(choice)
     rates = at_rates(choice)
-    if fewer := fewer_accused(rates, name, attack, choice.level):
+    if fewer := fewer_accused(rates, name, attack, choice.unit):
         st.markdown(fewer)
     for (_, name), ceiling in ceilings.items():
         if ceiling.per_note:
@@ -139,7 +146,7 @@ def _strongest(choice: Choice) -> None:
     sentences = []
     for name, run in choice.runs.items():
         found = _aucs(choice, run, sorted(data.attacks(run)))
-        sentences.append(strongest_sentence(found[found["value"].notna()], name, choice.level))
+        sentences.append(strongest_sentence(found[found["value"].notna()], name, choice.unit))
     if any(sentences):
         st.caption(" ".join([*filter(None, sentences), "Intervals allow for the choice; 0.5 is random guessing."]))
 
@@ -204,31 +211,33 @@ def threshold_view(choice: Choice) -> None:
             icon=":material/group_off:",
         )
         return
-    members, others = sides(choice.level)
+    members, others = sides(choice.unit)
     answer = guess.first(
         f"Is there a threshold that catches most {members} and accuses few {others}?",
         ["yes, a clear gap", "partly", "no"],
-        key=f"line-{choice.runs[name].id}-{attack}-{choice.level}",
+        key=f"line-{choice.runs[name].id}-{attack}-{choice.unit}",
     )
     if answer is None:
         return
     own = OWN_THRESHOLDS.get(attack, float(judged.mean_sums.sum() / judged.mean_counts.sum()))
-    _movable(judged, own, choice.level, f"{name}-{attack}-{choice.level}-{choice.length}")
+    length = by_length(choice.level, choice.length)
+    _movable(judged, own, choice.unit, length, f"{name}-{attack}-{choice.level}-{choice.length}")
     how("threshold")
 
 
 @gate.fragment
-def _movable(judged: Units, own: float, level: str, key: str) -> None:
+def _movable(judged: Units, own: float, unit: str, length: str, key: str) -> None:
     """Slider, sentence and histogram: only these are redrawn when the threshold moves."""
     low, high = (float(end) for end in np.quantile(judged.score, [0.0, 1.0]))
     step = max((high - low) / 400, 1e-12)
     start = float(np.clip(own, low, high))
     threshold = st.slider("Threshold", low - step, high + step, start, step=step, key=f"threshold-{key}", format="%.4g")
     found = caught(judged, threshold)
-    st.markdown(f"## {caught_sentence(found, level)}")
-    alt = f"Histogram of the scores. {caught_sentence(found, level)}"
+    sentence = caught_sentence(found, unit)
+    st.markdown(f"## {sentence}")
+    alt = f"Histogram of the scores. {sentence}{length}"
     chart_style.show(membership_charts.histogram(judged, threshold), key=f"histogram-{key}", alt=alt)
-    st.markdown(leakage_sentence(found, level) + population_sentence(judged, level))
+    st.markdown(leakage_sentence(found, unit) + population_sentence(judged, unit) + length)
     frame = pd.DataFrame({"member": judged.member, "score": judged.score, "called a member": judged.score >= threshold})
     data_table(frame, name="membership-scores")
 

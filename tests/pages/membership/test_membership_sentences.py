@@ -8,8 +8,10 @@ from typing import Any, cast
 
 import pandas as pd
 
+from core.evaluation.membership.curve import Caught
 from core.runs.run import Run
 from pages.parts.membership import sentences, views
+from tests.pages.visit import said, visit
 
 
 def test_stored_notes_on_rates_have_separators(monkeypatch):
@@ -21,3 +23,15 @@ def test_stored_notes_on_rates_have_separators(monkeypatch):
     rates = views.at_rates(views.Choice({"a": run}, ["loss"], "sample", "all", cast(Any, None)))
     told = sentences.fewer_accused(rates, "a", "loss", "sample")
     assert "at 0.1\u00a0%: too few: 0.1 % needs 1,000 non-members; there are 612." in told
+
+
+def test_sentences_name_short_notes_where_only_those_are_evaluated(data):
+    told = sentences.caught_sentence(Caught(members=3, of_members=4, others=1, of_others=4), "short sample")
+    assert told == "Catches 3 of 4 members' short notes, accuses 1 of 4 held-out short notes."
+    for view, sentence in (
+        ("ROC", "10\u00a0% of held-out short notes may be accused by mistake"),
+        ("Threshold", "members' short notes, accuses"),
+    ):
+        assert sentence in said(visit("membership", view=view, length="short"))
+        by_patient = said(visit("membership", view=view, length="short", level="patient"))
+        assert "The score of a patient is the mean over their short notes alone." in by_patient
