@@ -66,6 +66,26 @@ def roc_sentence(curves: Mapping[str, pd.DataFrame], attack: str, level: str) ->
     )
 
 
+def evaluated_sentence(judged: Mapping[str, tuple[Units, int | None]], attack: str, length: str) -> str:
+    """How many notes an attack was evaluated on, and why that differs between models of one cohort.
+
+    Args:
+        judged: The notes scored (units at the level `sample`) and the most that the training read of a patient (None:
+            all of them; `Run.note_cap`), by the model's name.
+        attack: The attack's name.
+        length: The length of these notes.
+    """
+    members, others = sides("sample" if length == "all" else f"{length} sample")
+    parts = []
+    for name, (notes, cap) in judged.items():
+        most = "all of a patient's" if cap is None else f"at most {cap:,} of a patient"
+        parts.append(f"{notes.members:,} {members} ({most}) and {notes.nonmembers:,} {others} with “{name}”")
+    return (
+        f"“{attack}” was evaluated on {', and on '.join(parts)}. A member's notes are evaluated if training reads "
+        "them; only training that clips notes one by one, as for a guarantee per note, reads all notes of a patient."
+    )
+
+
 def fewer_accused(rates: pd.DataFrame, name: str, attack: str, level: str) -> str:
     """What an attack catches of one model at the lower rates of the table `at_rates`; empty where there is none.
 

@@ -32,6 +32,7 @@ from pages.parts.membership.sentences import (
     UNITS,
     by_length,
     caught_sentence,
+    evaluated_sentence,
     fewer_accused,
     for_a_patient,
     for_an_exchange,
@@ -74,10 +75,12 @@ class Choice:
         return data.units_of(run, attack, self.level, self.length)
 
 
-def how(view: str) -> None:
-    """The fold that says how a chart is computed."""
+def how(view: str, more: str = "") -> None:
+    """The fold that says how a chart is computed, and `more` about the one that is drawn."""
     with st.expander("How is this computed?"):
         st.markdown(HOW[view])
+        if more:
+            st.markdown(more)
 
 
 def roc_view(choice: Choice) -> None:
@@ -138,7 +141,9 @@ def roc_view(choice: Choice) -> None:
         name="membership-roc",
     )
     data_table(rates, name="membership-at-rates", label=CAUGHT)
-    how("roc")
+    notes = {name: data.units_of(run, attack, "sample", choice.length) for name, run in choice.runs.items()}
+    known = {name: (found, choice.runs[name].note_cap) for name, found in notes.items() if found is not None}
+    how("roc", evaluated_sentence(known, attack, choice.length))
 
 
 def _strongest(choice: Choice) -> None:

@@ -9,7 +9,9 @@ from typing import Any, cast
 import pandas as pd
 
 from core.evaluation.membership.curve import Caught
+from core.evaluation.membership.units import units
 from core.runs.run import Run
+from core.runs.store import Workspace
 from pages.parts.membership import sentences, views
 from tests.pages.visit import said, visit
 
@@ -35,3 +37,25 @@ def test_sentences_name_short_notes_where_only_those_are_evaluated(data):
         assert sentence in said(visit("membership", view=view, length="short"))
         by_patient = said(visit("membership", view=view, length="short", level="patient"))
         assert "The score of a patient is the mean over their short notes alone." in by_patient
+
+
+def test_the_fold_says_how_many_notes_were_evaluated_and_why_models_differ(data, smoke_specs):
+    """The plain training read at most 50 notes of a patient, the one with a guarantee per note all of them."""
+    judged = {}
+    for name in ("plain", "dp"):
+        run = Workspace(data, shared=()).run(smoke_specs[name].run_id)
+        scores = run.table("scores")
+        judged[name] = units(scores[scores["attack"] == "loss"]), run.note_cap
+    assert [cap for _, cap in judged.values()] == [50, None]
+    told = sentences.evaluated_sentence(judged, "loss", "all")
+    count = judged["plain"][0].members
+    assert told.startswith(f"“loss” was evaluated on {count:,} members' notes (at most 50 of a patient) and ")
+    assert f", and on {judged['dp'][0].members:,} members' notes (all of a patient's) and " in told
+    plain, dp = (smoke_specs[name].run_id for name in ("plain", "dp"))
+    folds = [
+        one.value
+        for fold in visit("membership", left=plain, right=dp).expander
+        if fold.label == "How is this computed?"
+        for one in fold.markdown
+    ]
+    assert any("members' notes (at most 50 of a patient)" in one and "(all of a patient's)" in one for one in folds)
