@@ -15,6 +15,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import pandas as pd
@@ -47,6 +48,7 @@ _FORMATS = {  # by their first bytes: what is named .csv by mistake
 }
 _JSON = re.compile(r"\s*(?:\{|\[)\s*(?:[\[{\"].*)?", re.DOTALL)  # a header as “[patient_id],[text]” is none
 _SEPARATOR_LINE = re.compile(r"sep=([,;\t|])", re.IGNORECASE)
+_NO_TEXT = re.compile("[\\0\ud800-\udfff]")  # a NUL byte, or a byte that is not UTF-8 (`_lines`)
 _QUOTED = re.compile(r'"[^"]*"')
 
 ReadProgress = Callable[[int, int], None]  # (bytes of the file read, its size in bytes)
@@ -84,9 +86,14 @@ def header(path: Path) -> list[str]:
 
 
 def chunks(
-    path: Path, names: Iterable[str], *, most_bytes: int = MOST_BYTES, on_progress: ReadProgress | None = None
+    path: Path,
+    names: Iterable[str],
+    *,
+    most_bytes: int = MOST_BYTES,
+    on_progress: ReadProgress | None = None,
+    checked: bool = True,  # whether to refuse a cell that is no text or too long
 ) -> Iterator[Cells]:
-    """The columns `names` of a table, one chunk at a time.
+    """The columns `names` of a table, one chunk at a time. Nothing is said about cells of other columns.
 
     Raises:
         BadNotes: for a missing or duplicate column, no rows, an encoding other than UTF-8, a NUL byte, a line or cell
@@ -104,7 +111,7 @@ def chunks(
     empty = True
     for cells in read(path, wanted, most_bytes, on_progress):
         empty = False
-        for name, values in cells.columns.items():
+        for name, values in cells.columns.items() if checked else ():
             _check(path.name, name, cells.rows, values)
         yield cells
     if empty:
@@ -114,14 +121,16 @@ def chunks(
 def head(path: Path, rows: int = 5) -> pd.DataFrame:
     """The first rows with every column that can be chosen, as text, for a preview. Raises BadNotes as `chunks` does.
 
+    Cells are not checked, since a column may stay unread. What is no text in them is shown as U+FFFD.
+
     A hostile file can need any amount of memory: of one from a user ask `core.jobs.imports.first_rows`.
     """
     names = _choosable(path)
     if not names:
         raise BadNotes(f"{path.name} has no column of text that can be chosen. Give each column a different name.")
-    for cells in chunks(path, names):
-        return pd.DataFrame(cells.columns).head(rows)
-    raise AssertionError("chunks raises when there are no rows")
+    cells = next(chunks(path, names, checked=False))  # which raises where there are no rows
+    shown = {name: [_NO_TEXT.sub("\ufffd", cell) for cell in column[:rows]] for name, column in cells.columns.items()}
+    return pd.DataFrame(shown)
 
 
 def _choosable(path: Path) -> list[str]:
@@ -208,6 +217,8 @@ def _texts(column: pa.Array, path: Path, name: str, row: int) -> list[str]:
     """The cells of a column as text; `row` is that of the first."""
     try:
         return [_as_text(value) for value in column.to_pylist()]
+    except UnicodeDecodeError:  # `_check` finds the cell, as in CSV
+        return [_as_text(value) for value in column.cast(pa.binary()).to_pylist()]
     except OverflowError:  # of a date before the year 1 or after 9999
         for place, cell in enumerate(column):
             try:
@@ -306,7 +317,7 @@ def _records(path: Path, progress: ReadProgress | None, most_bytes: int) -> Iter
             raise BadNotes(f"{path.name} is JSON. Save it as CSV (UTF-8) or Parquet, with one note per row.")
         named = _SEPARATOR_LINE.fullmatch(first.strip())
         separator = named[1] if named else max(",;\t|", key=_QUOTED.sub("", first).count)
-        records = csv.reader(lines if named else _again(first, lines), delimiter=separator, strict=True)
+        records = csv.reader(lines if named else chain([first], lines), delimiter=separator, strict=True)
         for row, cells in enumerate(records, start=blank + (2 if named else 1)):
             if cells:
                 yield row, (cells if begun else [cell.strip() for cell in cells])
@@ -327,11 +338,6 @@ def _csv_error(error: csv.Error) -> str:
     if "new-line character" in str(error):
         return "a line ends with a carriage return only. Save the file with standard line endings."
     return f"this is not CSV ({error})."
-
-
-def _again(first: str, rest: Iterator[str]) -> Iterator[str]:
-    yield first
-    yield from rest
 
 
 def _lines(path: Path, progress: ReadProgress | None, most_bytes: int) -> Iterator[str]:

@@ -149,6 +149,22 @@ def read_file_of(path: Path) -> pd.DataFrame:
     return read_file(path, RawNotes(path.parent), {}, files.MOST_BYTES, lambda *_: None, Remarks())
 
 
+def test_only_columns_that_are_read_must_be_utf8(tmp_path):
+    """The preview refused a file for a cell of a column that an import leaves unread."""
+    content = "patient,note,ward\n1,Caf\xe9,B\xe4r\n2,tea,\0\n".encode("latin-1")
+    table = {"patient": ["1", "2"], "note": [b"Caf\xe9", b"tea"], "ward": [b"B\xe4r", b"\0"]}
+    pq.write_table(pa.table(table), tmp_path / "binary.parquet")
+    kinds = {"note": pa.string(), "ward": pa.string()}
+    texts = {name: pa.array(cells).view(kinds[name]) if name in kinds else cells for name, cells in table.items()}
+    pq.write_table(pa.table(texts), tmp_path / "text.parquet")
+    for path in (written(tmp_path, content), tmp_path / "binary.parquet", tmp_path / "text.parquet"):
+        shown = head(path).to_dict("list")
+        assert shown == {"patient": ["1", "2"], "note": ["Caf\ufffd", "tea"], "ward": ["B\ufffdr", "\ufffd"]}
+        assert read(path, "patient") == [["1"], ["2"]]
+        with pytest.raises(BadNotes, match="row 2, column “note”: the text is not UTF-8"):
+            read(path, "note")
+
+
 def test_columns_and_head(tmp_path):
     path = written(tmp_path, "\ufeffa , b\n1,2\n\n3,4\n".encode())
     assert header(path) == ["a", "b"]
