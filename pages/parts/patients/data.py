@@ -317,12 +317,16 @@ def comparable(attack: str, runs: Sequence[Run]) -> list[Run]:
 
 
 def other_models(run: Run, runs: Sequence[Run]) -> list[Run]:
-    """Runs on the same notes with the same privacy, one per kind of model, with this run's seed if possible."""
+    """Runs on the same notes with the same privacy, one per kind of model, with this run's seed if possible.
+
+    Shipped base models of the same name have read the same public text. Others are named by their own folder or hub,
+    so any of them may be compared.
+    """
 
     def given(one: Run) -> tuple:
         spec = one.spec
-        clip_norm = spec.training.clip_norm
-        return spec.corpus, spec.is_base, spec.privacy, clip_norm, spec.model.size, _notes_read(one), spec.vocabulary
+        read = spec.model.base if spec.model.shipped else None, spec.model.size, _notes_read(one), spec.vocabulary
+        return spec.corpus, spec.is_base, spec.privacy, spec.training.clip_norm, *read
 
     return _one_each(run, [one for one in runs if given(one) == given(run)], lambda one: one.spec.model.kind)
 

@@ -377,6 +377,10 @@ def test_a_run_on_other_notes_stands_in_for_none(smoke_workspace, smoke_specs):
     own, theirs = alike(plain, model=bert), alike(scrubbed, model=bert)
     assert patient_data.other_models(plain, [theirs, scrubbed, own, plain]) == [own, plain]
     assert patient_data.other_models(plain, [theirs, scrubbed, plain]) == [plain]
+    leaflets, hub = (alike(plain, model=bert.model_copy(update={"base": base})) for base in ("assets", "bert-large"))
+    assert patient_data.other_models(plain, [leaflets, hub, plain]) == [plain], "they have read other public text"
+    of_hub = alike(plain, model=plain.spec.model.model_copy(update={"base": "gpt2"}))
+    assert patient_data.other_models(of_hub, [hub, plain, own, of_hub]) == [hub, of_hub], "names differ by kind"
 
 
 def test_words_of_its_own_are_another_model_but_for_what_they_cost(smoke_workspace, smoke_specs):
