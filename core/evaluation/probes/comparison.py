@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import pandas as pd
@@ -17,6 +18,7 @@ from core.attacks.probes.mlp import PROBE as NETWORK
 from core.attacks.probes.name_seen import METHOD as REGRESSION
 from core.attacks.probes.name_seen import PROBE as NAME_SEEN
 from core.attacks.probes.per_condition import PROBE as PER_CONDITION
+from core.attacks.probes.table import TARGET
 from core.evaluation.probes.cards import cards
 from core.evaluation.probes.tables import AUC, BOTH, DIFFERENCE, OWN_MINUS_OTHER, TOP100
 from core.evaluation.probes.verdicts import Look
@@ -39,16 +41,18 @@ def compared(figures: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         figures: Tables of figures by name.
 
     Returns:
-        Columns row, probe, of (the name), measure, method, value, low, high, n, verdict. A table without a probe has no
-        row for it; a model that wrote no name has a row without a value.
+        Columns row, probe, of (the name), measure, method, value, low, high, n, verdict, blind (what random guessing
+        gets: 0 for a difference, 0.5 for an AUC). A table without a probe has no row for it; a model that wrote no name
+        has a row without a value.
     """
     rows = []
     for name, table in figures.items():
-        look = Look(table)
+        look, blind = Look(table), table.set_index(["probe", "measure", "method", "model", "split", "bin"])["blind"]
         for card in cards(table):
             measure, method, split, bin_ = DECISIVE[card.probe]
             found = look(card.probe, measure, method, split=split, bin=bin_)
             numbers = (found.value, found.low, found.high, found.n)
-            rows.append((card.row, card.probe, name, measure, method, *numbers, card.verdict))
-    columns = ["row", "probe", "of", "measure", "method", "value", "low", "high", "n", "verdict"]
+            guessed = float(blind.get((card.probe, measure, method, TARGET, split, bin_), math.nan))
+            rows.append((card.row, card.probe, name, measure, method, *numbers, card.verdict, guessed))
+    columns = ["row", "probe", "of", "measure", "method", "value", "low", "high", "n", "verdict", "blind"]
     return pd.DataFrame(rows, columns=columns)

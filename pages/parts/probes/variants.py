@@ -8,12 +8,14 @@ import pandas as pd
 import streamlit as st
 
 from core.evaluation.probes.comparison import compared
+from core.evaluation.probes.tables import OWN_MINUS_OTHER
 from core.evaluation.wording import decimal_text
 from core.runs.run import Run
 from core.spec import RunSpec
 from pages.parts.common.data_table import data_table
 from pages.parts.probes import cards
 
+CHANCE = "random guessing"
 NAMES = {"regular": "regular notes", "name-insertion": "name insertion", "template-only": "template only"}
 
 
@@ -45,18 +47,27 @@ def section(run: Run, runs: Sequence[Run]) -> None:
 
 
 def wide(table: pd.DataFrame) -> pd.DataFrame:
-    """`compared` with one row per probe and one column per variant: `leak: 0.150 (0.100 to 0.200)`."""
+    """`compared` with one row per probe and one column per variant: `leak: 0.150 (0.100 to 0.200)`.
+
+    “random guessing” is 0 for a difference and 0.5 for an AUC; `–` for names, compared with held-out patients'.
+    """
+    differ = table["method"] == OWN_MINUS_OTHER
     cells = table.assign(
+        measure=table["measure"].where(~differ, table["measure"] + ", " + table["method"]),
         said=[
             f"{row.verdict}: {decimal_text(row.value, '.3f')} "
             f"({decimal_text(row.low, '.3f')} to {decimal_text(row.high, '.3f')})"
             if row.value == row.value
             else row.verdict
             for row in table.itertuples()
-        ]
+        ],
     )
-    order = list(dict.fromkeys(cells["of"]))
-    found = cells.pivot(index=["row", "probe", "measure"], columns="of", values="said")[order]
-    return found.reindex(
-        list(dict.fromkeys(zip(cells["row"], cells["probe"], cells["measure"], strict=True)))
-    ).reset_index()
+    order, key = list(dict.fromkeys(cells["of"])), ["row", "probe", "measure"]
+    found = cells.pivot(index=key, columns="of", values="said")[order]
+    found.insert(0, CHANCE, cells.groupby(key)["blind"].agg(_guessed))
+    return found.reindex(list(dict.fromkeys(zip(*(cells[name] for name in key), strict=True)))).reset_index()
+
+
+def _guessed(blind: pd.Series) -> str:
+    """What random guessing gets in one row; `0.7 / 0.65` where variants differ."""
+    return " / ".join(f"{one:.2g}" for one in blind.dropna().unique()) or "–"

@@ -136,7 +136,9 @@ def test_variants_of_the_notes_stand_side_by_side(data, smoke_specs):
     table = compared({"regular notes": found, "template only": found.assign(value=0.25, low=0.2, high=0.3)})
     wide = variants.wide(table)
     assert wide["row"].tolist() == ["L2", "L3", "L3", "L4", "L5", "L6", "L7"]
-    assert list(wide.columns) == ["row", "probe", "measure", "regular notes", "template only"]
+    assert list(wide.columns) == ["row", "probe", "measure", "random guessing", "regular notes", "template only"]
+    assert wide["measure"].tolist()[:3] == [*2 * ["AUC, name − another name"], "AUC"]
+    assert wide["random guessing"].tolist() == ["0", "0", "0.5", "0", "0.5", "0.5", "–"]
     assert wide["template only"].str.endswith("0.250 (0.200 to 0.300)").all()
     decisive = table[(table["probe"] == "half a name") & (table["of"] == "regular notes")].iloc[0]
     row = found[(found["probe"] == "half a name") & (found["measure"] == "AUC") & (found["model"] == "target")]
