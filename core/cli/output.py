@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
@@ -46,6 +47,17 @@ DataFolder = Annotated[
 
 class BadInput(ValueError):
     """An argument cannot be used. The message is a sentence."""
+
+
+def check_folder(folder: Path) -> None:
+    """Raise BadInput for a folder of --out that cannot be made, since something on its way is a file.
+
+    Commands make a missing folder when they write: a refusal before that leaves nothing behind.
+    """
+    whole = folder.resolve()
+    there = next(one for one in (whole, *whole.parents) if one.exists())
+    if not there.is_dir():
+        raise BadInput(f"--out: {there} is a file, not a folder.")
 
 
 @contextmanager

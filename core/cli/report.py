@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
-from core.common.files import replaced
+from core.cli.output import AsJson, BadInput, DataFolder, answer, check_folder, errors_as_sentences, say
+from core.common.files import make_folder, replaced
 from core.evaluation.registry import limits
 
 if TYPE_CHECKING:
@@ -60,8 +60,7 @@ def report(
         for path in out:
             if path.suffix not in SUFFIXES:
                 raise BadInput(f"--out: {path} must end with {', '.join(SUFFIXES)}.")
-            if not path.resolve().parent.is_dir():
-                raise BadInput(f"--out: the folder {path.resolve().parent} does not exist.")
+            check_folder(path.parent)
         if bool(limit) != (utility is not None):
             raise BadInput("Give --limit and --utility together: a recommendation weighs risk against utility.")
         from core.evaluation.report.decision import read
@@ -105,8 +104,10 @@ def teaching(
         from core.runs.store import Workspace
 
         folder = out or PROGRAM / "docs" / "teaching"
-        if not folder.is_dir():
-            raise BadInput(f"--out: {folder} is a file." if folder.exists() else f"--out: {folder} does not exist.")
+        if out is None and not folder.is_dir():  # an installed program has no documents
+            raise BadInput(f"There is no folder {folder}. Choose one with --out.")
+        check_folder(folder)
+        make_folder(folder)
         files = write(of_shipped(Workspace(data)), folder)
         answer({"files": [str(file) for file in files]}, "\n".join(map(str, files)), as_json=as_json)
 
@@ -143,6 +144,7 @@ def _recommendation(
 
 def _write(path: Path, content: bytes, *, private: bool) -> None:
     """Write the whole report or nothing. A report about uploaded notes is readable by the file's owner only."""
+    make_folder(path.parent)
     with replaced(path, private=private) as beside:
         beside.write_bytes(content)
 

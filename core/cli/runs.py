@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
+from core.cli.output import AsJson, BadInput, DataFolder, answer, check_folder, errors_as_sentences, say
+from core.common.files import make_folder
 from core.common.formatting import promised_text
 
 if TYPE_CHECKING:
@@ -240,12 +241,12 @@ def step(
 
         if out.exists():
             raise BadInput(f"--out: {out} exists already. Choose another name, or delete it first.")
-        if not out.resolve().parent.is_dir():
-            raise BadInput(f"--out: the folder {out.resolve().parent} does not exist.")
+        check_folder(out.parent)
         found, notes = as_trained(run, data)
         spec = found.spec
         say(f"{found.id}: reading the gradients of up to {most} {spec.privacy.unit}s")
         gradients = first_step(load(spec.model), notes, spec.training, spec.privacy, most=most)
+        make_folder(out.parent)
         gradients.save(out, private=spec.corpus.imported is not None)
         norm = spec.training.clip_norm or spec.privacy.max_grad_norm
         cut = int((gradients.norms > norm).sum())

@@ -157,3 +157,4 @@ def test_inner_products_of_imported_notes_are_for_their_owner_alone(imported, tm
         os.umask(before)
     assert (stat.S_IMODE(out.stat().st_mode) == 0o600) is (imported is not None)
     assert StepGradients.load(out).patients == ("p1", "p2")
+    assert main(["step", "run", "--out", str(tmp_path / "new" / "step.safetensors")]) == 0, "the folder is made"

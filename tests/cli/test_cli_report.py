@@ -25,6 +25,14 @@ def test_it_writes_what_was_asked_for(smoke_workspace, smoke_specs, tmp_path, ca
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.html", "out.json", "out.zip"]
 
 
+def test_a_folder_that_is_missing_is_made(smoke_workspace, smoke_specs, tmp_path):
+    """As `store export` and `notes` make it; a refusal leaves none behind."""
+    run, out, data = smoke_specs["dp"].run_id, tmp_path / "for" / "the board" / "out.json", str(smoke_workspace)
+    assert main(["report", "no-such-run", "--out", str(out), "--data", data]) == 2 and not any(tmp_path.iterdir())
+    assert main(["report", run, "--out", str(out), "--data", data]) == 0
+    assert json.loads(out.read_text())["subject"]["run"] == run
+
+
 @pytest.mark.parametrize("name", ["auc_strongest", "members_caught_strongest", "privacy_leakage_strongest", "auc_loss"])
 def test_new_and_old_names_of_limits_are_taken(smoke_workspace, smoke_specs, tmp_path, name):
     out = tmp_path / "out.json"
@@ -41,7 +49,7 @@ def test_new_and_old_names_of_limits_are_taken(smoke_workspace, smoke_specs, tmp
     ("arguments", "words"),
     [
         (["--out", "x.pdf"], ".html"),
-        (["--out", "/no/such/folder/x.html"], "/no/such/folder"),
+        (["--out", "/dev/null/reports/x.html"], "--out: /dev/null is a file, not a folder."),
         (["--out", "{tmp}/x.html", "--limit", "auc_loss=0.6"], "--utility"),
         (["--out", "{tmp}/x.html", "--limit", "auc_loss", "--utility", "0.5"], "auc_strongest=0.6"),
         (["--out", "{tmp}/x.html", "--limit", "luck=0.5", "--utility", "0.5"], "luck"),

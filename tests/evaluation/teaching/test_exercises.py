@@ -49,8 +49,13 @@ def test_the_command_writes_both_sheets(tmp_path, monkeypatch, capsys):
     assert main(["teaching", "--out", str(tmp_path), "--data", str(tmp_path / "data")]) == 0
     for name in sheets.SHEETS:
         assert (tmp_path / f"{name}.md").read_bytes() == (SHEETS / f"{name}.md").read_bytes()
-    assert main(["teaching", "--out", str(tmp_path / "nowhere")]) == 2
-    assert "does not exist" in capsys.readouterr().err
+    given = ["--data", str(tmp_path / "data")]
+    assert main(["teaching", "--out", str(tmp_path / "new"), *given]) == 0 and (tmp_path / "new" / "key.md").is_file()
+    assert main(["teaching", "--out", str(tmp_path / "key.md"), *given]) == 2
+    assert "key.md is a file, not a folder" in capsys.readouterr().err
+    monkeypatch.setattr("core.common.program.PROGRAM", tmp_path / "installed")
+    assert main(["teaching", *given]) == 2
+    assert "Choose one with --out" in capsys.readouterr().err
 
 
 def test_sheets_say_the_same_about_other_numbers(found):
