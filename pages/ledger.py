@@ -10,7 +10,7 @@ from pages.parts.pickers import linked_choice
 from pages.parts.pickers.cohort_picker import hospital_name, presets_first
 from pages.parts.session import owner
 
-MISSING = "ledger_missing"  # in the session: the cohort of a link that is not here, until another one is chosen
+MISSING = "ledger_missing"  # in the session: the cohort of a link that is not here, until another choice or address
 NOT_HERE = "this server has no model of it, and no release"
 
 
@@ -39,7 +39,7 @@ if runs or released:
     linked = st.query_params.get("ledger_cohort")  # before the box, which takes what it does not offer out of the link
     if linked and linked not in labels.values():
         st.session_state[MISSING] = linked
-    elif not shell.same_page():
+    elif linked or linked_choice.by_history() or not shell.same_page():  # an address that names another cohort or none
         st.session_state.pop(MISSING, None)
     chosen = st.selectbox(
         "Cohort",

@@ -18,7 +18,7 @@ from core.training.accounting.choosing import chosen_epsilon
 from pages.parts.common.phi_text import literal
 from pages.parts.ledger import views
 from pages.parts.ledger.release_view import ENTRY, TRAINED
-from pages.parts.pickers import run_picker
+from pages.parts.pickers import linked_choice, run_picker
 from tests.pages.visit import said, visit
 
 opened = partial(visit, "ledger")
@@ -47,6 +47,19 @@ def test_a_link_to_a_cohort_that_is_gone_says_so_until_another_is_chosen(workspa
     box.set_value(next(one for one in (SMOKE.digest(), other.corpus.digest()) if one != box.value)).run()
     assert not app.exception and not any("is not offered here" in one.value for one in app.warning)
     assert not any("is not offered here" in one.value for one in opened().warning)
+
+
+@pytest.mark.parametrize("before", [None, "tiny hospital"])
+def test_back_to_an_address_without_that_cohort_ends_the_warning(workspace, monkeypatch, before):
+    app = opened(ledger_cohort="own notes of 9 patients (0123456789abcdef)")
+    assert any("is not offered here" in one.value for one in app.warning)
+    app.query_params.pop("ledger_cohort", None)
+    if before is not None:
+        app.query_params["ledger_cohort"] = f"{before} ({SMOKE.digest()})"
+        assert f"{before} ({SMOKE.digest()})" in app.selectbox(key="ledger_cohort").options
+    monkeypatch.setattr(linked_choice, "by_history", lambda: before is None)
+    app.run()
+    assert not app.exception and not any("is not offered here" in one.value for one in app.warning)
 
 
 def press(app, label: str):
