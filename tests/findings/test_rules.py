@@ -166,3 +166,9 @@ def test_a_share_of_no_text_has_wilsons_end_for_several_figures_together() -> No
             share_of_texts(runs, RunSpec(), "another", 3)
     z = stats.norm.ppf(1 - 0.05 / 6)
     assert (found.value, found.low) == (0.0, 0.0) and found.high == pytest.approx(z**2 / (1_400 + z**2))
+
+
+@pytest.mark.parametrize("claim", chosen(["L-c4", "L-c25"]), ids=lambda claim: claim.id)
+def test_a_two_sided_margin_for_a_one_sided_sentence_is_said(claim: Claim) -> None:
+    assert isinstance(claim.rule, Within) and claim.rule.low == -claim.rule.high
+    assert "has two sides; the paper's sentence rules out closer vectors alone" in claim.differs

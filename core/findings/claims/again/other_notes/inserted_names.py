@@ -91,8 +91,8 @@ CLAIMS = (
         measure=_contextual,
         needs=_summarised(COSINE),
         sizes=f"{CLASSROOM}; 301 patients",
-        differs=f"DistilBERT alone. Another patient's name is subtracted. The margin of {NEGLIGIBLE:g} is ours. "
-        f"{_DIFFERS}",
+        differs=f"DistilBERT alone. Another patient's name is subtracted. The margin of {NEGLIGIBLE:g} is ours and has "
+        f"two sides; the paper's sentence rules out closer vectors alone. {_DIFFERS}",
     ),
     asked_again(
         "L-c9",
