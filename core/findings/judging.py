@@ -17,7 +17,7 @@ from core.common.files import make_folder, replace_text
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.intervals import best_of
 from core.findings.claim import Claim, Evidence, Figure, Verdict
-from core.findings.needs import Need
+from core.findings.needs import Need, together
 from core.findings.stored_runs import Missing, StoredRuns
 
 FILE = Path(__file__).with_name("evidence.json")
@@ -118,8 +118,4 @@ def _figure(row: Mapping[str, Any]) -> Figure:
 
 def needed(claims: Iterable[Claim]) -> list[Need]:
     """What these claims need, one entry for each run, with all that any claim reads from it."""
-    found: dict[str, Need] = {}
-    for need in (need for claim in claims for need in claim.needs):
-        known = found.get(need.spec.run_id, Need(need.spec))
-        found[need.spec.run_id] = known.with_all_of(need)
-    return list(found.values())
+    return together(need for claim in claims for need in claim.needs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from core.spec import RunSpec
@@ -47,3 +48,11 @@ class Need:
             self.utility or other.utility,
             self.canaries or other.canaries,
         )
+
+
+def together(needs: Iterable[Need]) -> list[Need]:
+    """One need for each run, in the order of the first of each, with all that any of these reads from it."""
+    found: dict[str, Need] = {}
+    for need in needs:
+        found[need.spec.run_id] = found.get(need.spec.run_id, Need(need.spec)).with_all_of(need)
+    return list(found.values())

@@ -19,8 +19,7 @@ from core.common.folders import building
 from core.demo.export import copy_run, publish_packed, thinned
 from core.findings.claim import Claim
 from core.findings.from_weights.tables import FOLDER, file_of
-from core.findings.judging import needed
-from core.findings.needs import Need
+from core.findings.needs import Need, together
 from core.findings.stored_runs import CANARIES, SHIPPED, StoredRuns, wrote
 from core.pipeline.full_audit import SUMMARY
 from core.pipeline.shadows import folder_name, made
@@ -32,6 +31,9 @@ from core.runs.tables import FIGURES_ONLY_FILE, UTILITY, read_table, write_table
 
 TEXTS = ("generations", "hits")  # the texts that a model wrote, and what was found in them
 SCORES = "scores"  # of single notes
+UNREAD = (
+    "split_scores",
+)  # of an audit, which no claim reads: white-box attacks fitted on other fifths of the patients
 EXAMPLES = ("examples", "example_hits")  # the same of a few attempts, in runs with figures only
 
 
@@ -46,22 +48,20 @@ def ship(claims: Iterable[Claim], workspace: Workspace, out: Path = SHIPPED) -> 
     here, shipped = StoredRuns(Workspace(workspace.root, shared=())), StoredRuns(Workspace(out, shared=(DEMO,)))
     claims, shipping = list(claims), []
     read = _read_in_full(claims)
-    for need in needed(claims):
-        if shipped.has(need):
-            continue
-        if whole := here.has(need):
-            run = here.run(need.spec)
-            _copy(run, shipped.find(need.spec), out, need)
-            if need.audit:
-                _copy_audit(need, run, workspace, out, read[need.spec.run_id])
-            if need.shadows:
-                _copy_shadows(need, here.workspace, out)
-        elif shipped.has(need.of_the_run()):
-            run = shipped.run(need.spec)
-        else:
-            continue
-        if _copy_measured(need, run.id, workspace, out) or whole:
-            shipping.append(run.id)
+    lacking = [need for claim in claims for need in claim.needs if not shipped.has(need)]
+    there = [need for need in lacking if here.has(need)]  # one claim's needs may be here while another's are not
+    for need in together(there):
+        run = here.run(need.spec)
+        _copy(run, shipped.find(need.spec), out, need)
+        if need.audit:
+            _copy_audit(need, run, workspace, out, read[need.spec.run_id])
+        if need.shadows:
+            _copy_shadows(need, here.workspace, out)
+        _copy_measured(need, run.id, workspace, out)
+        shipping.append(run.id)
+    for need in together(need for need in lacking if need not in there and shipped.has(need.of_the_run())):
+        if _copy_measured(need, shipped.run(need.spec).id, workspace, out):
+            shipping.append(shipped.run(need.spec).id)
     return list(dict.fromkeys(shipping))
 
 
@@ -126,7 +126,8 @@ def _copy_audit(need: Need, run: Run, workspace: Workspace, out: Path, read: set
         new = [name for name in need.audit if name not in known or (name in read and not known[name].tables)]
         for source, names in ((there, known.keys()), (stored, new)):
             for outcome in (source.outcomes()[name] for name in names):
-                kept = outcome.tables if source is there or outcome.attack in read else ()
+                kept = [name for name in outcome.tables if name not in UNREAD]
+                kept = kept if source is there or outcome.attack in read else []
                 tables = {name: source.table_of(outcome.attack, name) for name in kept}
                 found = {name: table for name, table in tables.items() if table is not None}
                 if source is stored and SCORES in found:

@@ -62,12 +62,25 @@ def test_scores_of_notes_go_in_single_precision_and_those_that_are_there_stay(he
     audit = here.audit(spec.run_id)
     for attack in (OTHER, RANKS):
         rows = pd.DataFrame({"attack": [attack], "note_id": ["P0001-01"], "score": [-2 / 3]})
-        audit.record(Outcome(attack, "done", 1.0, "", ("scores",), 1, 0.0), {"scores": rows})
+        tables = {"scores": rows, "split_scores": rows.assign(fit=0)}
+        audit.record(Outcome(attack, "done", 1.0, "", tuple(tables), 1, 0.0), tables)
     claims = [_claim(f"L-c{number}", Need(spec, audit=(one,))) for number, one in enumerate((OTHER, RANKS), start=1)]
     ship(claims[:1], here, out)
     copied = Workspace(tmp_path / "nothing", shared=(out,)).audit(spec.run_id)
     assert copied.table("scores")["score"].tolist() == [float(np.float32(-2 / 3))]
+    assert copied.table("split_scores").empty and copied.outcomes()[OTHER].tables == ("scores",), "no claim reads them"
     file = next((out / "audits" / spec.run_id).rglob("zlib.parquet"))
     pd.read_parquet(file).assign(score=-2 / 3).to_parquet(file)
     ship(claims, here, out)
     assert set(copied.table("scores")["score"]) == {-2 / 3, float(np.float32(-2 / 3))}
+
+
+def test_what_one_claim_reads_is_shipped_while_another_claim_lacks_its_attack(here, smoke_specs, tmp_path) -> None:
+    """An audit that was shipped before is not in every data folder: a further attack has to reach it from there."""
+    spec, out = smoke_specs["plain"], tmp_path / "shipped"
+    rows = pd.DataFrame({"attack": [OTHER], "note_id": ["P0001-01"], "score": [-1.0]})
+    here.audit(spec.run_id).record(Outcome(OTHER, "done", 1.0, "", ("scores",), 1, 0.0), {"scores": rows})
+    ready, waiting = _claim("M-c1", Need(spec, audit=(OTHER,))), _claim("L-c1", Need(spec, audit=(HALF,)))
+    assert ship([waiting, ready], here, out) == [spec.run_id]
+    shipped = StoredRuns(Workspace(tmp_path / "nothing", shared=(out,)))
+    assert shipped.has(ready.needs[0]) and not shipped.has(waiting.needs[0])
