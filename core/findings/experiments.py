@@ -58,9 +58,9 @@ def private(kind: ModelKind, epsilon: float, seed: int = 0) -> RunSpec:
     return demo_spec(kind, epsilon, seed)
 
 
-def rarely_named(kind: ModelKind) -> RunSpec:
+def rarely_named(kind: ModelKind, seed: int = 0) -> RunSpec:
     """As `plain`, of notes of which a tenth name their patient, not half."""
-    spec = plain(kind)
+    spec = plain(kind, seed)
     return spec.model_copy(update={"corpus": spec.corpus.model_copy(update={"naming_rate": 0.1})})
 
 

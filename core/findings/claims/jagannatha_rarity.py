@@ -5,8 +5,7 @@ from __future__ import annotations
 from core.attacks.membership.decision import LOSS
 from core.demo import SEEDS
 from core.findings.claim import Claim, Figure
-from core.findings.claims.jagannatha import KINDS
-from core.findings.experiments import CLASSROOM, FEW, SYNTHETIC, TWELVE, plain, seeded, twelve, with_epochs
+from core.findings.experiments import CLASSROOM, FEW, SYNTHETIC, TWELVE, of, plain, seeded, twelve, with_epochs
 from core.findings.from_weights.population_sizes import NAME as POPULATION_SIZES
 from core.findings.from_weights.population_sizes import SIZES
 from core.findings.measures.rarity import slopes, turn, turn_by_reference
@@ -15,17 +14,19 @@ from core.findings.needs import Need
 from core.findings.rules import Above, Below, Within
 from core.findings.stored_runs import StoredRuns
 from core.spec import RunSpec
-from core.spec.model_names import MODEL_NAMES
 
 RARITY_ATTACKS = (LOSS, "ratio base", "ratio population")
 _FIRST_EPOCHS = (1, 2, 3, 4)  # the paper's
 
 
+_ATTACKED = (plain("gpt2"), *(plain("distilbert", seed) for seed in SEEDS))  # by all three
+
+
 def _rarity(runs: StoredRuns) -> list[Figure]:
     return [
-        labelled(f"{MODEL_NAMES[kind]}, {attack}", found)
-        for kind in KINDS
-        for attack, found in slopes(runs, plain(kind), RARITY_ATTACKS).items()
+        labelled(f"{of(spec)}, {attack}", found)
+        for spec in _ATTACKED
+        for attack, found in slopes(runs, spec, RARITY_ATTACKS).items()
     ]
 
 
@@ -85,9 +86,10 @@ CLAIMS = (
         unit="points",
         measure=_rarity,
         rule=Above(),
-        needs=tuple(Need(plain(kind), audit=RARITY_ATTACKS) for kind in KINDS),
+        needs=tuple(Need(spec, audit=RARITY_ATTACKS) for spec in _ATTACKED),
         sizes=CLASSROOM,
-        differs=f"AUC instead of PL, and a test over patients instead of a correlation over buckets. {FEW} {SYNTHETIC}",
+        differs="AUC instead of PL, and a test over patients instead of a correlation over buckets. Two trainings of "
+        f"DistilBERT were added when the figures of the first were known; GPT-2 has one. {SYNTHETIC}",
         why={
             "cannot tell": "GPT-2 recognises nearly every patient under two of the attacks, so nothing is left for "
             "rarity to change. J-c49 asks after fewer epochs, where something is left. No interval of DistilBERT "

@@ -35,14 +35,19 @@ SEEDS_ADDED = (
     "One seed was asked at first; its figures, and some of the other two's, were known when these were added. On seeds "
     "1 and 2 of GPT-2 the ratio has the references of seed 0's audit. "
 )
-_ONE_MASKED = f"{SEEDS_ADDED}DistilBERT's ratio is known on seed 0 alone: other words were hidden on the others. "
 
 
 def side(runs: StoredRuns, spec: RunSpec, attack: str, level: str = "sample", length: str = "all") -> Side:
-    """An attack's scores on a run: those of its full audit, or the quick audit's for the loss attack without one."""
-    if attack in (DOMAIN, RATIO) and spec in LATER:
-        return Side(ratio_scores_with_reference_of(runs, spec, plain("gpt2"), attack), attack, level, length)
-    return Side(runs.scores(spec, attack), attack, level, length)
+    """An attack's scores on a run: those of its full audit, or the quick audit's for the loss attack without one.
+
+    On GPT-2's later seeds the loss is the quick audit's, and the ratio is that loss less the references of the first
+    seed's audit. Their own full audits attacked the same training done again, whose losses are rounded otherwise.
+    """
+    if spec not in LATER:
+        return Side(runs.scores(spec, attack), attack, level, length)
+    if attack == LOSS:
+        return Side(runs.quick_scores(spec), attack, level, length)
+    return Side(ratio_scores_with_reference_of(runs, spec, plain("gpt2"), attack), attack, level, length)
 
 
 def ratio_minus_loss(runs: StoredRuns, spec: RunSpec, measure: Measure = auc, *, name: str = "") -> Figure:
@@ -92,16 +97,15 @@ def _need(kind: ModelKind, *attacks: str) -> Need:
 
 
 def _masked(runs: StoredRuns) -> list[Figure]:
-    return [ratio_minus_loss(runs, plain("distilbert"))]
+    return [ratio_minus_loss(runs, spec, name=of(spec)) for spec in MASKED]
 
 
 def _causal(runs: StoredRuns) -> list[Figure]:
     return [ratio_minus_loss(runs, plain("gpt2"))]
 
 
-# Both attacks on these, and the loss alone on DistilBERT's later seeds
-COMPARED = (plain("distilbert"), plain("gpt2"), *LATER)
-_BY_LOSS = tuple(plain("distilbert", seed) for seed in SEEDS[1:])
+MASKED = tuple(plain("distilbert", seed) for seed in SEEDS)  # each attacked with references of its own audit
+COMPARED = (*MASKED, plain("gpt2"), *LATER)
 
 
 def _low_rate(runs: StoredRuns) -> list[Figure]:
@@ -109,24 +113,23 @@ def _low_rate(runs: StoredRuns) -> list[Figure]:
 
 
 def _lengths(runs: StoredRuns) -> list[Figure]:
-    both = [one for spec in COMPARED for one in by_length(runs, spec, name=of(spec))]
-    by_loss = [one for spec in _BY_LOSS for one in by_length(runs, spec, (LOSS,), name=of(spec))]
-    return sorted([*both, *by_loss], key=lambda one: one.label)
+    return [one for spec in COMPARED for one in by_length(runs, spec, name=of(spec))]
 
 
 def _levels(runs: StoredRuns) -> list[Figure]:
-    both = [one for spec in COMPARED for one in by_level(runs, spec, name=of(spec))]
-    by_loss = [one for spec in _BY_LOSS for one in by_level(runs, spec, (LOSS,), name=of(spec))]
-    return sorted([*both, *by_loss], key=lambda one: one.label)
+    return [one for spec in COMPARED for one in by_level(runs, spec, name=of(spec))]
 
 
 def _references(runs: StoredRuns) -> list[Figure]:
     return [by_reference(runs, spec, name=of(spec)) for spec in COMPARED]
 
 
+def _masked_needs(*attacks: str) -> tuple[Need, ...]:
+    return tuple(Need(spec, audit=attacks) for spec in MASKED)
+
+
 _LATER_NEEDS = tuple(Need(spec, scores=True) for spec in LATER)
-_COMPARED_NEEDS = (*(_need(kind, LOSS, DOMAIN) for kind in KINDS), *_LATER_NEEDS)
-_BY_LOSS_NEEDS = tuple(Need(spec, scores=True) for spec in _BY_LOSS)
+_COMPARED_NEEDS = (*_masked_needs(LOSS, DOMAIN), _need("gpt2", LOSS, DOMAIN), *_LATER_NEEDS)
 
 
 def _better_reference(runs: StoredRuns) -> list[Figure]:
@@ -139,8 +142,9 @@ def _better_reference(runs: StoredRuns) -> list[Figure]:
 
 
 def _energy(runs: StoredRuns) -> list[Figure]:
-    spec = plain("distilbert")
-    return [labelled("DistilBERT", difference(side(runs, spec, _NORMALISED), side(runs, spec, _BY_ENERGY)))]
+    return [
+        labelled(of(spec), difference(side(runs, spec, _NORMALISED), side(runs, spec, _BY_ENERGY))) for spec in MASKED
+    ]
 
 
 _CAUSAL = (plain("gpt2"), *LATER)
@@ -176,14 +180,15 @@ CLAIMS = (
         unit="points",
         measure=_masked,
         rule=Above(),
-        needs=(_need("distilbert", LOSS, DOMAIN),),
+        needs=_masked_needs(LOSS, DOMAIN),
         sizes=CLASSROOM,
-        differs=f"{REFERENCE}{FEW} {SYNTHETIC}",
+        differs=f"{REFERENCE}{LATER_SEEDS} {SYNTHETIC}",
         why={
-            "cannot tell": "The ratio is ahead, but by less than the interval is wide. At full weight the reference "
-            "subtracts too much. Half of it leaves a spread of .82 and gains 9.5 points of AUC over the loss "
-            "(M-c27), but that weight was tried afterwards. A weight estimated without members from other patients' "
-            "notes, .48, leaves as much and gains 9.4 points (M-c28, M-c29)."
+            "cannot tell": "The ratio is ahead by 2.3 to 2.6 points, which is less than the intervals are wide. The "
+            "three seeds have the same patients, so together they do not tell more. At full weight the reference "
+            "subtracts too much. Half of it leaves a spread of .81 to .82 and gains 9.4 to 9.6 points of AUC over the "
+            "loss (M-c27), but that weight was tried afterwards. A weight estimated without members from other "
+            "patients' notes leaves as much and gains 9.3 to 9.5 points (M-c28, M-c29)."
         },
         page="membership",
     ),
@@ -223,11 +228,11 @@ CLAIMS = (
         rule=Above(),
         needs=_COMPARED_NEEDS,
         sizes=CLASSROOM,
-        differs=f"The threshold is set on the evaluated others. {REFERENCE}{_ONE_MASKED}{SYNTHETIC}",
+        differs=f"The threshold is set on the evaluated others. {REFERENCE}{SEEDS_ADDED}{SYNTHETIC}",
         why={
             "does not hold": "On seed 1 of GPT-2 the ratio finds 1.2 % of the members' notes, the loss 13.6 %. On "
             "seeds 0 and 2 the figures are alike (1.2 % against 11.9 and 11.3 %), but their intervals include 0, as "
-            "DistilBERT's does: the share found at 1 % rests on about 14 other notes. M-c20 has more notes, and M-c7 "
+            "DistilBERT's do: the share found at 1 % rests on about 14 other notes. M-c20 has more notes, and M-c7 "
             "a better reference."
         },
         page="membership",
@@ -242,10 +247,10 @@ CLAIMS = (
         unit="points",
         measure=_lengths,
         rule=Above(),
-        needs=(*_COMPARED_NEEDS, *_BY_LOSS_NEEDS),
+        needs=_COMPARED_NEEDS,
         sizes=CLASSROOM,
         differs="Short is up to the median length of the notes, not 10 to 20 tokens, which M-c15 has. "
-        f"{_ONE_MASKED}{SYNTHETIC}",
+        f"{SEEDS_ADDED}{SYNTHETIC}",
         page="membership",
     ),
     Claim(
@@ -258,9 +263,9 @@ CLAIMS = (
         unit="points",
         measure=_levels,
         rule=Above(),
-        needs=(*_COMPARED_NEEDS, *_BY_LOSS_NEEDS),
+        needs=_COMPARED_NEEDS,
         sizes=CLASSROOM,
-        differs=f"About ten notes a patient. {_ONE_MASKED}{SYNTHETIC}",
+        differs=f"About ten notes a patient. {SEEDS_ADDED}{SYNTHETIC}",
         page="membership",
     ),
     Claim(
@@ -273,9 +278,9 @@ CLAIMS = (
         unit="points",
         measure=_references,
         rule=Above(),
-        needs=(_need("distilbert", RATIO, DOMAIN), _need("gpt2", LOSS, RATIO, DOMAIN), *_LATER_NEEDS),
+        needs=(*_masked_needs(RATIO, DOMAIN), _need("gpt2", LOSS, RATIO, DOMAIN), *_LATER_NEEDS),
         sizes=CLASSROOM,
-        differs=f"{REFERENCE}{_ONE_MASKED}{SYNTHETIC}",
+        differs=f"{REFERENCE}{SEEDS_ADDED}{SYNTHETIC}",
         why={
             "cannot tell": "A reference of 90 patients is not clearly better than the general one. Shadow models of "
             "301 patients of the same hospital are (M-c7)."
@@ -308,9 +313,9 @@ CLAIMS = (
         unit="points",
         measure=_energy,
         rule=Above(),
-        needs=(_need("distilbert", _NORMALISED, _BY_ENERGY),),
+        needs=_masked_needs(_NORMALISED, _BY_ENERGY),
         sizes="180 notes of 15 patients of `classroom`",
-        differs=f"The public base model is the reference. {FEW} {SYNTHETIC}",
+        differs=f"The public base model is the reference. {LATER_SEEDS} {SYNTHETIC}",
         why={
             "cannot tell": "Only 15 patients are scored in this way, because it takes a pass for each token. "
             "M-c14 asks the same about every patient."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from core.attacks.membership.decision import LOSS, RATIO
 from core.demo import SEEDS
 from core.findings.claim import Claim, Figure
-from core.findings.claims.mireshghallah import AUC, DOMAIN, LATER, SEEDS_ADDED, SHADOWS, side
+from core.findings.claims.mireshghallah import AUC, DOMAIN, LATER, MASKED, SEEDS_ADDED, SHADOWS, side
 from core.findings.experiments import CLASSROOM, FEW, SYNTHETIC, TWELVE, plain, twelve
 from core.findings.measures.attacks import Measure, Side, auc, caught_at, difference
 from core.findings.measures.difficulty import BINS, advantage_by_difficulty, shadow_spread_left, spread_left
@@ -66,13 +66,16 @@ def _left_by_others(runs: StoredRuns) -> list[Figure]:
 
 
 _MORE_SEEDS = (
-    f"{SEEDS_ADDED}There the loss is the score of the ratio to the public model plus that model's own. DistilBERT and "
-    "the larger hospital have one training. "
+    f"{SEEDS_ADDED}There the loss is the score of the ratio to the public model plus that model's own. The larger "
+    "hospital has one training. "
 )
 HALF = 0.5  # of the reference, tried after full weight had failed
-_MODELS = {"DistilBERT, 3,000 notes": plain("distilbert"), **{f"GPT-2, {size}": spec for size, spec in _SIZES.items()}}
+_MODELS = {
+    **{f"DistilBERT, 3,000 notes, seed {spec.training.seed}": spec for spec in MASKED},
+    **{f"GPT-2, {size}": spec for size, spec in _SIZES.items()},
+}
 _WEIGHED = (
-    *(Need(spec, audit=(LOSS, DOMAIN)) for spec in (plain("distilbert"), twelve(None))),
+    *(Need(spec, audit=(LOSS, DOMAIN)) for spec in (*MASKED, twelve(None))),
     Need(plain("gpt2"), audit=(LOSS, RATIO, DOMAIN)),
     *(Need(spec, audit=(RATIO,)) for spec in LATER),
 )

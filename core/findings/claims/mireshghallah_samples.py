@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from core.attacks.membership.decision import LOSS, RATIO
 from core.demo import SEEDS
 from core.evaluation.stats import intervals
 from core.findings.claim import Claim, Figure
-from core.findings.claims.mireshghallah import DOMAIN, KINDS, REFERENCE
-from core.findings.experiments import CLASSROOM, FEW, SYNTHETIC, plain, seeded, with_epochs, with_variant
+from core.findings.claims.mireshghallah import DOMAIN, KINDS, MASKED, REFERENCE
+from core.findings.experiments import (
+    CLASSROOM,
+    FEW,
+    LATER_SEEDS,
+    SYNTHETIC,
+    of,
+    plain,
+    seeded,
+    with_epochs,
+    with_variant,
+)
 from core.findings.from_weights.samples import NAME as SAMPLES
 from core.findings.from_weights.samples import NOTES_A_PATIENT
 from core.findings.from_weights.unnamed_others import NAME as UNNAMED_OTHERS
+from core.findings.measures.attacks import Side, single
 from core.findings.measures.energies import ATTACKS
 from core.findings.measures.samples import lengths_apart
 from core.findings.measures.tables import labelled
@@ -18,7 +31,7 @@ from core.findings.measures.unnamed_others import insertion_minus_regular, named
 from core.findings.needs import Need
 from core.findings.rules import Above, Below
 from core.findings.stored_runs import StoredRuns
-from core.spec import RunSpec
+from core.spec import ModelKind, RunSpec
 from core.spec.model_names import MODEL_NAMES
 
 
@@ -30,91 +43,82 @@ def _lengths(runs: StoredRuns) -> list[Figure]:
     ]
 
 
-_INSERTED = with_variant(plain("distilbert"), "name-insertion")
 _BARE = (
     "Only members' notes have the inserted name, as in the paper; in M-c8 and M-c9 all have it. It opens the note; in "
     "the paper it opens each sample."
 )
 
 
-def _inserted(attack: str, runs: StoredRuns) -> list[Figure]:
-    return [labelled(f"DistilBERT, {attack}", insertion_minus_regular(runs, _INSERTED, plain("distilbert"), attack))]
+def _with_names(kind: ModelKind, seed: int) -> RunSpec:
+    """As `plain`, of notes with inserted names."""
+    return with_variant(plain(kind, seed), "name-insertion")
 
 
-def _inserted_ratio(runs: StoredRuns) -> list[Figure]:
-    return _inserted(RATIO, runs)
+_NAMED: Mapping[ModelKind, tuple[int, ...]] = {"distilbert": SEEDS[:1], "gpt2": SEEDS}  # seeds that are asked
 
 
-def _inserted_loss(runs: StoredRuns) -> list[Figure]:
-    return _inserted(LOSS, runs)
+def _inserted(kind: ModelKind, attack: str) -> Callable[[StoredRuns], list[Figure]]:
+    """The measure of this attack on this kind of model, the others' notes unnamed, for each seed."""
+
+    def measure(runs: StoredRuns) -> list[Figure]:
+        pairs = [(seeded(kind, seed), _with_names(kind, seed), plain(kind, seed)) for seed in _NAMED[kind]]
+        return [labelled(name, insertion_minus_regular(runs, named, bare, attack)) for name, named, bare in pairs]
+
+    return measure
 
 
-def _insertion_needs(attack: str) -> tuple[Need, ...]:
-    return (Need(_INSERTED, measured=(UNNAMED_OTHERS,)), Need(plain("distilbert"), audit=(attack,)))
-
-
-def _inserted_into(seed: int) -> RunSpec:
-    """GPT-2's notes with inserted names, without privacy."""
-    return with_variant(plain("gpt2", seed), "name-insertion")
-
-
-def _inserted_gpt2_ratio(runs: StoredRuns) -> list[Figure]:
-    return _inserted_gpt2(RATIO, runs)
-
-
-def _inserted_gpt2_loss(runs: StoredRuns) -> list[Figure]:
-    return _inserted_gpt2(LOSS, runs)
-
-
-def _inserted_gpt2(attack: str, runs: StoredRuns) -> list[Figure]:
-    return [
-        labelled(seeded("gpt2", seed), insertion_minus_regular(runs, _inserted_into(seed), plain("gpt2", seed), attack))
-        for seed in SEEDS
-    ]
-
-
-def _both_inserted(attack: str, runs: StoredRuns) -> list[Figure]:
-    # Different notes, so the two are independent; their patients are the same, which makes the interval wider.
-    figures = []
-    for spec in (_INSERTED, plain("distilbert")):
-        rows = runs.audited(spec, "membership")
-        row = rows[(rows["attack"] == attack) & (rows["level"] == "sample") & (rows["length"] == "all")]
-        row = row[(row["rule"] == "") & (row["metric"] == "auc")].iloc[0]
-        figures.append(intervals.Interval(float(row["value"]), float(row["low"]), float(row["high"])))
-    return [labelled(f"DistilBERT, {attack}", intervals.difference(*figures))]
-
-
-def _both_inserted_ratio(runs: StoredRuns) -> list[Figure]:
-    return _both_inserted(DOMAIN, runs)
-
-
-def _both_inserted_loss(runs: StoredRuns) -> list[Figure]:
-    return _both_inserted(LOSS, runs)
-
-
-def _both_needs(attack: str) -> tuple[Need, ...]:
+def _insertion_needs(kind: ModelKind, attack: str) -> tuple[Need, ...]:
     return (
-        Need(_INSERTED, audit=(attack, "summary: membership")),
-        Need(plain("distilbert"), audit=(attack, "summary: membership")),
+        *(Need(_with_names(kind, seed), measured=(UNNAMED_OTHERS,)) for seed in _NAMED[kind]),
+        *(Need(plain(kind, seed), audit=(attack,)) for seed in _NAMED[kind]),
     )
 
 
+def _both_inserted(attack: str) -> Callable[[StoredRuns], list[Figure]]:
+    """The measure of this attack on DistilBERT, where both sides have inserted names, for each seed."""
+
+    def measure(runs: StoredRuns) -> list[Figure]:
+        # Different notes, so the two are independent; their patients are the same, which makes the interval wider.
+        pairs = {of(spec): (_with_names("distilbert", spec.training.seed), spec) for spec in MASKED}
+        return [
+            labelled(
+                name,
+                intervals.difference(
+                    _summarised_auc(runs, named, attack), single(Side(runs.scores(bare, attack), attack))
+                ),
+            )
+            for name, (named, bare) in pairs.items()
+        ]
+
+    return measure
+
+
+def _summarised_auc(runs: StoredRuns, spec: RunSpec, attack: str) -> intervals.Interval:
+    rows = runs.audited(spec, "membership")
+    row = rows[(rows["attack"] == attack) & (rows["level"] == "sample") & (rows["length"] == "all")]
+    row = row[(row["rule"] == "") & (row["metric"] == "auc")].iloc[0]
+    return intervals.Interval(float(row["value"]), float(row["low"]), float(row["high"]))
+
+
+def _both_needs(attack: str) -> tuple[Need, ...]:
+    named = (_with_names("distilbert", seed) for seed in SEEDS)
+    summarised = (Need(spec, audit=(attack, "summary: membership")) for spec in named)
+    return (*summarised, *(Need(spec, audit=(attack,)) for spec in MASKED))
+
+
 def _named_harder(runs: StoredRuns) -> list[Figure]:
-    return [labelled("DistilBERT", named_minus_regular_loss(runs, _INSERTED, plain("distilbert")))]
+    named, regular = _with_names("distilbert", 0), plain("distilbert")
+    return [labelled(of(regular), named_minus_regular_loss(runs, named, regular))]
 
 
-def _early(seed: int) -> tuple[RunSpec, RunSpec]:
-    """GPT-2 after one epoch: of notes with inserted names, and of regular ones."""
-    return with_epochs(_inserted_into(seed), 1), with_epochs(plain("gpt2", seed), 1)
-
-
-# A masked model sees two fifths of the tokens in an epoch, so it gets two.
-_EARLY_MASKED = (with_epochs(_INSERTED, 2), with_epochs(plain("distilbert"), 2))
+def _early(kind: ModelKind, seed: int, epochs: int) -> tuple[str, RunSpec, RunSpec]:
+    """The name of a model that has read its notes `epochs` times: of notes with inserted names, and of regular ones."""
+    return seeded(kind, seed), with_epochs(_with_names(kind, seed), epochs), with_epochs(plain(kind, seed), epochs)
 
 
 def _early_pairs() -> list[tuple[str, RunSpec, RunSpec]]:
-    found = [(seeded("gpt2", seed), *_early(seed)) for seed in SEEDS]
-    return [*found, (seeded("distilbert", 0), *_EARLY_MASKED)]
+    # A masked model sees two fifths of the tokens in an epoch, so it gets two.
+    return [*(_early("gpt2", seed, 1) for seed in SEEDS), _early("distilbert", 0, 2)]
 
 
 def _early_loss(runs: StoredRuns) -> list[Figure]:
@@ -142,11 +146,11 @@ CLAIMS = (
         place="§4.3.1, table 6",
         quantity="AUC of the ratio, in points: notes with inserted names − regular notes",
         unit="points",
-        measure=_both_inserted_ratio,
+        measure=_both_inserted(DOMAIN),
         rule=Above(),
         needs=_both_needs(DOMAIN),
         sizes=CLASSROOM,
-        differs=f"The others' notes have names inserted as well; in the paper they have none. {REFERENCE}{FEW} "
+        differs=f"The others' notes have names inserted as well; in the paper they have none. {REFERENCE}{LATER_SEEDS} "
         f"{SYNTHETIC}",
         page="membership",
     ),
@@ -158,16 +162,17 @@ CLAIMS = (
         place="§4.3.1, table 6",
         quantity="AUC of the loss, in points: notes with inserted names − regular notes",
         unit="points",
-        measure=_both_inserted_loss,
+        measure=_both_inserted(LOSS),
         rule=Below(),
         needs=_both_needs(LOSS),
         sizes=CLASSROOM,
-        differs=f"The others' notes have names inserted as well; in the paper they have none. {FEW} {SYNTHETIC}",
+        differs=f"The others' notes have names inserted as well; in the paper they have none. {LATER_SEEDS} "
+        f"{SYNTHETIC}",
         page="membership",
         why={
             "does not hold": "Here the notes of both sides have names, and the model knows its members' names, but not "
-            "another patient's. By the stored scores members' notes stay as easy (mean loss .76 nats a token, .77 in "
-            "regular notes), while the others' become harder (1.67 instead of 1.22). M-c17 asks about names in "
+            "another patient's. By the scores of seed 0 members' notes stay as easy (mean loss .76 nats a token, .77 "
+            "in regular notes), while the others' become harder (1.67 instead of 1.22). M-c17 asks about names in "
             "members' notes alone, as in the paper."
         },
     ),
@@ -197,9 +202,9 @@ CLAIMS = (
         quantity="AUC of the ratio, in points: members' notes with inserted names − regular notes, others' notes "
         "regular both times",
         unit="points",
-        measure=_inserted_ratio,
+        measure=_inserted("distilbert", RATIO),
         rule=Above(),
-        needs=_insertion_needs(RATIO),
+        needs=_insertion_needs("distilbert", RATIO),
         sizes=CLASSROOM,
         differs=f"{_BARE} The public base model is the reference. {FEW} {SYNTHETIC}",
         page="membership",
@@ -214,9 +219,9 @@ CLAIMS = (
         quantity="AUC of the loss, in points: members' notes with inserted names − regular notes, others' notes "
         "regular both times",
         unit="points",
-        measure=_inserted_loss,
+        measure=_inserted("distilbert", LOSS),
         rule=Below(),
-        needs=_insertion_needs(LOSS),
+        needs=_insertion_needs("distilbert", LOSS),
         sizes=CLASSROOM,
         differs=f"{_BARE} {FEW} {SYNTHETIC}",
         why={
@@ -239,7 +244,7 @@ CLAIMS = (
         unit="number",
         measure=_named_harder,
         rule=Above(),
-        needs=_insertion_needs(LOSS),
+        needs=_insertion_needs("distilbert", LOSS),
         sizes=CLASSROOM,
         differs="A name opens a whole note of 76 tokens on average, where the paper's opens each sample. The two means "
         f"were known when this rule was written, the interval was not. {FEW} {SYNTHETIC}",
@@ -260,12 +265,9 @@ CLAIMS = (
         quantity="AUC of the ratio, in points: members' notes with inserted names − regular notes, others' notes "
         "regular both times",
         unit="points",
-        measure=_inserted_gpt2_ratio,
+        measure=_inserted("gpt2", RATIO),
         rule=Above(),
-        needs=(
-            *(Need(_inserted_into(seed), measured=(UNNAMED_OTHERS,)) for seed in SEEDS),
-            *(Need(plain("gpt2", seed), audit=(RATIO,)) for seed in SEEDS),
-        ),
+        needs=_insertion_needs("gpt2", RATIO),
         sizes=CLASSROOM,
         differs=f"A causal model, which the paper does not attack. {_BARE} The public base model is the reference. "
         f"The figure of seed 0 was known when the other seeds were attacked. {SYNTHETIC}",
@@ -286,13 +288,9 @@ CLAIMS = (
         quantity="AUC of the loss, in points: members' notes with inserted names − regular notes, others' notes "
         "regular both times",
         unit="points",
-        measure=_inserted_gpt2_loss,
+        measure=_inserted("gpt2", LOSS),
         rule=Below(),
-        needs=(
-            *(Need(_inserted_into(seed), measured=(UNNAMED_OTHERS,)) for seed in SEEDS),
-            Need(plain("gpt2"), audit=(LOSS,)),
-            *(Need(plain("gpt2", seed), scores=True) for seed in SEEDS[1:]),  # loss of the quick audit
-        ),
+        needs=_insertion_needs("gpt2", LOSS),
         sizes=CLASSROOM,
         differs=f"A causal model, which the paper does not attack. {_BARE} {SYNTHETIC}",
         why={

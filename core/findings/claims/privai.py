@@ -7,7 +7,7 @@ from itertools import pairwise
 from core.demo import SEEDS
 from core.evaluation.stats import intervals
 from core.findings.claim import Claim, Figure
-from core.findings.experiments import CLASSROOM, FEW, plain, private, seeded
+from core.findings.experiments import CLASSROOM, LATER_SEEDS, of, plain, private, seeded
 from core.findings.measures.accounting import exact
 from core.findings.measures.tables import labelled, part_of_risk, perplexity_ratio, share_of_texts
 from core.findings.needs import Need
@@ -88,15 +88,18 @@ def _perplexity(runs: StoredRuns) -> list[Figure]:
     ]
 
 
+_SCORED = tuple(private("gpt2", 8.0, seed) for seed in SEEDS)
+
+
 def _canaries(runs: StoredRuns) -> list[Figure]:
-    return [labelled("GPT-2 at ε = 8", part_of_risk(runs, private("gpt2", 8.0), "calibrated", "canary"))]
+    return [labelled(of(spec), part_of_risk(runs, spec, "calibrated", "canary")) for spec in _SCORED]
 
 
 def _risk(runs: StoredRuns) -> list[Figure]:
-    return [labelled("GPT-2 at ε = 8", part_of_risk(runs, private("gpt2", 8.0), "calibrated", "score"))]
+    return [labelled(of(spec), part_of_risk(runs, spec, "calibrated", "score")) for spec in _SCORED]
 
 
-_AUDITED = (Need(private("gpt2", 8.0), audit=("summary: risk",)),)
+_AUDITED = tuple(Need(spec, audit=("prefix", "summary: risk")) for spec in _SCORED)
 
 LEAKED, ATTEMPTS = {"without privacy": 256, "ε = 10": 5}, 1_400  # its counts, §7.4.1 and §18.1
 PRINTED_CHI2 = 287.4
@@ -246,7 +249,7 @@ CLAIMS = (
         needs=_AUDITED,
         sizes=CLASSROOM + "; 26 canaries planted",
         differs="A canary counts if it ranks first among all candidates, and there is a control. ε = 8 instead of 10. "
-        f"{FEW} {SAME}",
+        f"{LATER_SEEDS} {SAME}",
         why={
             "does not hold": "The report's test matches single words, which also occur in text by a model that knows "
             "no canary (its own explanation). With a control nothing is left at ε = 8."
@@ -265,7 +268,8 @@ CLAIMS = (
         rule=Above(0.15),
         needs=_AUDITED,
         sizes=CLASSROOM,
-        differs=f"Each part has its control subtracted. Half of the report's score is the line. {WEIGHTS} {FEW} {SAME}",
+        differs="Each part has its control subtracted. Half of the report's score is the line. "
+        f"{WEIGHTS} {LATER_SEEDS} {SAME}",
         why={
             "does not hold": "Without controls the score counts what a model scores on patients it never read. With "
             "the controls subtracted, hardly anything is left."

@@ -42,6 +42,9 @@ INTRODUCTION = (
     "Claims “with four times as many patients” or on 48,000 notes are about larger hospitals that begin with the same "
     "patients as the smaller one, partly on the other side of the split. So where a claim is asked again there, the "
     "two results are not independent.",
+    "The full audits of seeds 1 and 2 are of the same trainings done again on another machine. Rounding adds up over "
+    "the steps, so these models are not quite those of the quick audits: with DistilBERT a note's loss differs by .07 "
+    "nats a token on average. Where attacks on one model are compared, all their scores are of one training.",
     "Most of the widened intervals come from resampling; they are widened by the quantiles of the normal distribution, "
     "although resampled distributions are a little skewed.",
     "In the table, a claim with several figures has the range of their values and, in brackets, the outermost ends of "

@@ -2,35 +2,49 @@
 
 from __future__ import annotations
 
+from core.demo import SEEDS
 from core.findings.claim import Figure
 from core.findings.claims.again.asking import asked_again
-from core.findings.claims.lehman import COSINE, FILL, HALF, HALVES, LINK, NEGLIGIBLE, half_a_name
-from core.findings.experiments import CLASSROOM, FEW, SYNTHETIC, TWELVE_NOTES, plain, twelve, with_variant
+from core.findings.claims.lehman import COSINE, FILL, HALF, HALVES, LINK, NEGLIGIBLE, half_a_name, need
+from core.findings.experiments import (
+    CLASSROOM,
+    FEW,
+    LATER_SEEDS,
+    SYNTHETIC,
+    TWELVE_NOTES,
+    of,
+    plain,
+    twelve,
+    with_variant,
+)
 from core.findings.measures.tables import labelled, links_apart, probe
 from core.findings.needs import Need
 from core.findings.stored_runs import StoredRuns
 
-_INSERTED = with_variant(plain("distilbert"), "name-insertion")
+_BY_SEED = tuple(with_variant(plain("distilbert", seed), "name-insertion") for seed in SEEDS)
+_INSERTED = _BY_SEED[0]
 _LABEL = "DistilBERT, inserted names"
 _BEFORE = "about notes of which half name their patient"
 _ONCE = "The name is inserted once a note, in the paper before every sentence."
-_DIFFERS = f"{_ONCE} The figure was known (docs/methods/probes.md, three kinds of notes). {FEW} {SYNTHETIC}"
+_DIFFERS = f"{_ONCE} The figure was known (docs/methods/probes.md, three kinds of notes). {LATER_SEEDS} {SYNTHETIC}"
 
 
 def _summarised(probe_name: str) -> tuple[Need, ...]:
-    return (Need(_INSERTED, audit=(probe_name, "summary: probe_figures")),)
+    return tuple(need(spec, probe_name) for spec in _BY_SEED)
 
 
 def _fill(runs: StoredRuns) -> list[Figure]:
-    return [labelled(_LABEL, probe(runs, _INSERTED, FILL, "AUC", "name − frequency"))]
+    return [labelled(of(spec), probe(runs, spec, FILL, "AUC", "name − frequency")) for spec in _BY_SEED]
 
 
 def _link(runs: StoredRuns) -> list[Figure]:
-    return [labelled(_LABEL, probe(runs, _INSERTED, FILL, "AUC", LINK))]
+    return [labelled(of(spec), probe(runs, spec, FILL, "AUC", LINK)) for spec in _BY_SEED]
 
 
 def _contextual(runs: StoredRuns) -> list[Figure]:
-    return [labelled(_LABEL, probe(runs, _INSERTED, COSINE, "mean difference", f"contextual, {LINK}"))]
+    return [
+        labelled(of(spec), probe(runs, spec, COSINE, "mean difference", f"contextual, {LINK}")) for spec in _BY_SEED
+    ]
 
 
 _STATIC = ("skip-gram", "CBoW")
@@ -54,7 +68,7 @@ def _static(runs: StoredRuns) -> list[Figure]:
 
 
 def _halves(runs: StoredRuns) -> list[Figure]:
-    return [half_a_name(runs, _INSERTED, half) for half in HALVES]
+    return [half_a_name(runs, spec, half) for spec in _BY_SEED for half in HALVES]
 
 
 CLAIMS = (
