@@ -46,7 +46,8 @@ def show() -> Typed:
         )
         chosen = st.checkbox("It was the best of several runs", key=CHOSEN)
         left, right = st.columns(2)
-        trainings = left.number_input("Expected number of runs", 1.0, 1e6, 10.0, 1.0, format="%g", key=TRAININGS)
+        # No range here: the browser would keep a number outside it back, and enter the one before.
+        trainings = left.number_input("Expected number of runs", value=10.0, step=1.0, format="%g", key=TRAININGS)
         shape = right.selectbox("Number drawn as", list(SHAPES), key=SHAPE)
         score = st.text_input(
             "Which score was used, and on what data?",

@@ -15,6 +15,7 @@ from pages.parts.session import models, owner
 if TYPE_CHECKING:
     from core.attacks.probes.ask import Reply
 
+YOUNGEST, OLDEST = 18, 110  # ages that can be asked for
 OTHERS = 24  # held-out patients whose names the typed one is compared with
 
 
@@ -33,14 +34,17 @@ def box(run: Run) -> None:
         title = middle.selectbox(
             "Title", ["Mr.", "Mrs."], sexes.get(example["sex"]), key=f"try-title-{cohort}", placeholder="not recorded"
         )
-        years = None if pd.isna(example["age"]) else min(110, max(18, int(example["age"])))
-        age = right.number_input("Age", 18, 110, years, key=f"try-age-{cohort}", placeholder="not recorded")
+        years = None if pd.isna(example["age"]) else min(OLDEST, max(YOUNGEST, int(example["age"])))
+        # No range here: the browser would keep a number outside it back, and ask with the one before.
+        age = right.number_input("Age", value=years, step=1, key=f"try-age-{cohort}", placeholder="not recorded")
         disease = _known(example["diagnosis"], "")
         condition = st.text_input("Disease", disease, max_chars=120, key=f"try-condition-{cohort}")
         asked = st.form_submit_button("Ask the model", icon=":material/quiz:")
     if asked:
         if title is None or age is None:
             st.error("Choose a title and type an age: the probe's sentence has both.", icon=":material/error:")
+        elif not YOUNGEST <= age <= OLDEST:
+            st.error(f"“Age” takes a number from {YOUNGEST} to {OLDEST}, not {age:,}.", icon=":material/error:")
         else:
             _reply(run, name, condition, title, int(age))
     elif len(whole):

@@ -11,6 +11,8 @@ from pages.parts.common import shell
 from pages.parts.jobs import monitor
 from pages.parts.session import owner
 
+LEAST, MOST = 0.01, 1e6  # of the ε that can be typed
+
 
 def show(sweep: Sweep) -> None:
     """A fold with an ε to type, or without privacy, and a button that queues the run."""
@@ -20,14 +22,19 @@ def show(sweep: Sweep) -> None:
         st.markdown("The slider stops at measured ε only. Train a run at another ε to add a point to the curve.")
         with st.container(horizontal=True, vertical_alignment="bottom"):
             plain = st.checkbox("without privacy", key="train-plain")
-            epsilon = st.number_input("ε", 0.01, 1e6, 2.0, format="%g", key="train-epsilon", disabled=plain, width=160)
-            spec = sweep.spec(None if plain else float(epsilon))
+            # No range here: the browser would keep a number outside it back, and train with the one before.
+            epsilon = st.number_input("ε", value=2.0, format="%g", key="train-epsilon", disabled=plain, width=160)
+            wrong = not plain and not LEAST <= epsilon <= MOST
+            spec = sweep.spec(None if plain or wrong else float(epsilon))
             label = "Train without privacy" if plain else f"Train ε = {setting_text(float(epsilon))}"
-            there = owner.workspace().find(spec) is not None
-            options = {"disabled": there} | viewer.locked("train")
+            there = not wrong and owner.workspace().find(spec) is not None
+            options = {"disabled": there or wrong} | viewer.locked("train")
             pressed = st.button(label, icon=":material/model_training:", key="train-this", **options)
             shell.link("train", "Watch the queue", icon=":material/visibility:")
-        if there:
+        if wrong:
+            told = f"“ε” takes a number from {LEAST:g} to {MOST:,.0f}, not {setting_text(float(epsilon))}."
+            st.error(told, icon=":material/error:")
+        elif there:
             st.caption("This run exists already: move the slider to it.")
         elif pressed and monitor.submit(spec):
             st.success("The run is in the queue. This page shows it when it is done.", icon=":material/check:")

@@ -142,6 +142,11 @@ def test_the_best_of_several_trainings_is_confirmed_and_counted(workspace, smoke
     app = preview(app, run.id, "for the class")
     assert any("is not ticked" in error.value for error in app.error), "a choice is never left out silently"
     app.checkbox(key="release_chosen").check()
+    expected = app.number_input(key="release_trainings")
+    assert expected.min is None and expected.max is None, "the browser would keep a number back, and enter this one"
+    expected.set_value(0.5)
+    app = press(app, "Show the effect on the totals")
+    assert any("1 to 1,000,000 expected runs, not 0.5" in error.value for error in app.error)
     app.number_input(key="release_trainings").set_value(20)
     app.selectbox(key="release_shape").set_value("geometric")
     app = press(app, "Show the effect on the totals")

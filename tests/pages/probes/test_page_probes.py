@@ -124,6 +124,11 @@ def test_ones_own_name_and_disease(data, smoke_specs):
     app.text_input(key=f"try-condition-{cohort}").set_value(" ")
     next(button for button in app.button if button.label == "Ask the model").click().run()
     assert "Type a name and a disease" in app.error[0].value
+    age = app.number_input(key=f"try-age-{cohort}")
+    assert age.min is None and age.max is None, "the browser would keep another age back, and ask with this one"
+    age.set_value(5)
+    next(button for button in app.button if button.label == "Ask the model").click().run()
+    assert [error.value for error in app.error] == ["“Age” takes a number from 18 to 110, not 5."]
 
 
 def test_variants_of_the_notes_stand_side_by_side(data, smoke_specs):

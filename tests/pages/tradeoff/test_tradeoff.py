@@ -120,6 +120,13 @@ def test_training_at_another_epsilon_is_offered_in_a_fold(data, monkeypatch):
     assert any("in the queue" in success.value for success in app.success)
     app.number_input(key="train-epsilon").set_value(8.0).run()
     assert app.button(key="train-this").disabled, "this run exists"
+    box = app.number_input(key="train-epsilon")
+    assert box.min is None and box.max is None, "the browser would keep another number back, and train with this one"
+    box.set_value(3.0).run()
+    app.button(key="train-this").click()
+    app.number_input(key="train-epsilon").set_value(0.001).run()
+    assert [error.value for error in app.error] == ["“ε” takes a number from 0.01 to 1,000,000, not 0.001."]
+    assert app.button(key="train-this").disabled and len(asked) == 1
 
 
 @pytest.mark.parametrize("risk", ["any identifier", "texts with a leak", "AUC of the loss attack"])
