@@ -31,6 +31,8 @@ def pick_patient(run: Run) -> str | None:
 
     key = f"forget-patient-{run.id}"
     adopted = linked_choice.adopt(OUT, key, ids)
+    if ids and not real and OUT not in st.query_params and linked_choice.by_history():
+        st.session_state[key], adopted = asked or ids[0], True  # what the page opened with at this address
     chosen = st.selectbox(
         "Patient",
         ids,

@@ -17,6 +17,7 @@ from core.runs.store import Workspace
 from core.serving.server import Sampling, Stream
 from pages.parts.forget import charts, data, live, prompt, sentences
 from pages.parts.forget.data import current, offered
+from pages.parts.pickers import linked_choice
 from pages.parts.session import models, resources
 from pages.parts.step.background import computing
 from tests.pages.visit import said, visit
@@ -109,6 +110,23 @@ def test_an_older_link_opens_its_patient_and_a_new_choice_replaces_them(forgotte
     box.set_value(after).run()
     assert app.selectbox(key=f"forget-patient-{run_id}").value == after
     assert app.query_params["out"] in (after, [after])
+
+
+@pytest.mark.parametrize("older", [True, False])
+def test_back_to_an_address_without_a_choice_shows_the_patient_it_opened_with(forgotten, monkeypatch, older):
+    root, run_id, patient = forgotten
+    monkeypatch.setenv("PHILAB_DATA", str(root))
+    members = Workspace(root, shared=()).corpus(Workspace(root, shared=()).run(run_id).spec.corpus).notes_of("member")
+    *_, linked, other = sorted(set(members["patient_id"]) - {patient})
+    app, key = visit("forget", run=run_id, **({"patient": linked} if older else {})), f"forget-patient-{run_id}"
+    start = app.selectbox(key=key).value
+    app.selectbox(key=key).set_value(other).run()
+    monkeypatch.setattr(linked_choice, "by_history", lambda: True)
+    del app.query_params["out"]
+    assert app.run().selectbox(key=key).value == start != other
+    app.query_params["out"] = other
+    assert app.run().selectbox(key=key).value == other, "Forward"
+    assert not app.exception
 
 
 def test_someone_who_is_no_member_is_refused_in_a_sentence(forgotten, monkeypatch):
