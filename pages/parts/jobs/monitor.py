@@ -331,7 +331,8 @@ def _change_button(label: str, icon: str, key: str, change: Callable[[], object]
 def _queue() -> None:
     jobs, private = _shown_and_private()
     runs = owner.workspace().runs()
-    finished = [run for run in runs if not run.shipped and not run.spec.is_base]
+    listed = {job.id for job in jobs}  # a training that ends between the two lists is in both, and drawn as a job
+    finished = [run for run in runs if not run.shipped and not run.spec.is_base and run.id not in listed]
     if not jobs and not finished:
         limits = instructor.limits_in_words(engine())
         st.caption(f"{f'{private}; no other jobs yet' if private else 'No jobs yet'}. {EVERYONE}{limits}")

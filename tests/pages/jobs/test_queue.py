@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.jobs.engine import Engine
+from core.jobs.engine import Engine, Job
 from core.jobs.limits import User
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS, PrivacySpec, RunSpec, recipe
@@ -258,3 +258,18 @@ def test_the_same_settings_give_the_same_run_unless_the_noise_is_secret(settings
     said = already_trained(RunSpec(corpus={}, privacy=PrivacySpec(target_epsilon=8.0, **settings)))
     assert said.startswith("Already trained") and ("always give the same run" in said) == promised
     assert ("would give another model" in said) != promised
+
+
+def test_a_training_that_ends_while_the_queue_is_drawn_is_listed_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, smoke_workspace: Path, smoke_specs: dict[str, RunSpec]
+) -> None:
+    """The jobs are read before the runs, and the run may be finished between the two."""
+    root = shutil.copytree(smoke_workspace, tmp_path / "data")
+    monkeypatch.setenv("PHILAB_DATA", str(root))
+    monkeypatch.setattr(Engine, "warm", lambda self: None)
+    spec = smoke_specs["plain"]
+    ending = Job(spec.run_id, spec, "running", "", 0.0, None)
+    monkeypatch.setattr(monitor, "_shown_and_private", lambda: ([ending], ""))
+    app = visit("train", **TINY)
+    assert not app.exception
+    assert [button.key for button in app.button].count(f"watch-{spec.run_id}") == 1
