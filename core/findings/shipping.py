@@ -84,7 +84,8 @@ def _copy(run: Run, known: Run | None, out: Path, need: Need) -> None:
         (beside / run.id / CARD_FILE).unlink()  # says what the tables say, and no page shows these runs
         stored = beside / run.id / "tables"
         if (beside / run.id / FIGURES_ONLY_FILE).exists():
-            leave_out(beside / run.id, "history")  # no claim reads single steps
+            for name in ("history", "membership"):  # no claim reads single steps, or figures of one resampling
+                leave_out(beside / run.id, name)
             if not (need.canaries or planted):
                 leave_out(beside / run.id, CANARIES)
         else:

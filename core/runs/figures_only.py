@@ -70,7 +70,7 @@ def schemas_of(folder: Path, spec: RunSpec) -> Mapping[str, pa.Schema]:
         return usual
     stored = FiguresOnly.read(folder)
     left_out = (*LEFT_OUT, *(stored.further if stored else ()))
-    return {name: schema for name, schema in usual.items() if name not in left_out} | FIGURES_ONLY
+    return {name: schema for name, schema in (usual | FIGURES_ONLY).items() if name not in left_out}
 
 
 def leave_out(folder: Path, name: str) -> None:

@@ -283,8 +283,9 @@ def test_shipping_copies_what_claims_read_and_pages_do_not_list(tmp_path: Path, 
     assert ship([figures], here, later) == [spec.run_id]
     alone = StoredRuns(Workspace(tmp_path / "nothing", shared=(later,)))
     assert alone.run(spec).figures_only and not alone.has(needs[0]) and alone.has(figures.needs[0])
-    with pytest.raises(TableMissing, match="its table “history” was left out"):
-        alone.run(spec).table("history")
+    for lacking in ("history", "membership", "canaries"):
+        with pytest.raises(TableMissing, match=f"its table “{lacking}” was left out"):
+            alone.run(spec).table(lacking)
     assert alone.run(spec).table("examples").empty and alone.run(spec).table("example_hits").empty, "nor a few of them"
     assert alone.metric(spec, "perplexity_heldout") == copied.metric(spec, "perplexity_heldout")
     assert ship([claim], here, later) == [spec.run_id], "a claim that reads scores brings the tables"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from core.attacks.membership.decision import LOSS, RATIO
 from core.demo import SEEDS
@@ -54,14 +54,11 @@ def _with_names(kind: ModelKind, seed: int) -> RunSpec:
     return with_variant(plain(kind, seed), "name-insertion")
 
 
-_NAMED: Mapping[ModelKind, tuple[int, ...]] = {"distilbert": SEEDS[:1], "gpt2": SEEDS}  # seeds that are asked
-
-
 def _inserted(kind: ModelKind, attack: str) -> Callable[[StoredRuns], list[Figure]]:
     """The measure of this attack on this kind of model, the others' notes unnamed, for each seed."""
 
     def measure(runs: StoredRuns) -> list[Figure]:
-        pairs = [(seeded(kind, seed), _with_names(kind, seed), plain(kind, seed)) for seed in _NAMED[kind]]
+        pairs = [(seeded(kind, seed), _with_names(kind, seed), plain(kind, seed)) for seed in SEEDS]
         return [labelled(name, insertion_minus_regular(runs, named, bare, attack)) for name, named, bare in pairs]
 
     return measure
@@ -69,8 +66,8 @@ def _inserted(kind: ModelKind, attack: str) -> Callable[[StoredRuns], list[Figur
 
 def _insertion_needs(kind: ModelKind, attack: str) -> tuple[Need, ...]:
     return (
-        *(Need(_with_names(kind, seed), measured=(UNNAMED_OTHERS,)) for seed in _NAMED[kind]),
-        *(Need(plain(kind, seed), audit=(attack,)) for seed in _NAMED[kind]),
+        *(Need(_with_names(kind, seed), measured=(UNNAMED_OTHERS,)) for seed in SEEDS),
+        *(Need(plain(kind, seed), audit=(attack,)) for seed in SEEDS),
     )
 
 
@@ -107,8 +104,10 @@ def _both_needs(attack: str) -> tuple[Need, ...]:
 
 
 def _named_harder(runs: StoredRuns) -> list[Figure]:
-    named, regular = _with_names("distilbert", 0), plain("distilbert")
-    return [labelled(of(regular), named_minus_regular_loss(runs, named, regular))]
+    return [
+        labelled(of(spec), named_minus_regular_loss(runs, _with_names("distilbert", spec.training.seed), spec))
+        for spec in MASKED
+    ]
 
 
 def _early(kind: ModelKind, seed: int, epochs: int) -> tuple[str, RunSpec, RunSpec]:
@@ -206,7 +205,7 @@ CLAIMS = (
         rule=Above(),
         needs=_insertion_needs("distilbert", RATIO),
         sizes=CLASSROOM,
-        differs=f"{_BARE} The public base model is the reference. {FEW} {SYNTHETIC}",
+        differs=f"{_BARE} The public base model is the reference. {LATER_SEEDS} {SYNTHETIC}",
         page="membership",
     ),
     Claim(
@@ -223,12 +222,13 @@ CLAIMS = (
         rule=Below(),
         needs=_insertion_needs("distilbert", LOSS),
         sizes=CLASSROOM,
-        differs=f"{_BARE} {FEW} {SYNTHETIC}",
+        differs=f"{_BARE} {LATER_SEEDS} {SYNTHETIC}",
         why={
-            "does not hold": "Members' notes with names are about as hard for the model as regular ones: a mean loss "
-            "of .767 nats a token against .772 (M-c32; in the paper 2.14 against 1.61). It has learned the names: "
-            "after two epochs such notes are still harder (M-c52). The others' notes, which have none, are harder for "
-            "it than for the model of regular notes (1.34 against 1.22), so the loss tells the two sides apart better."
+            "does not hold": "Members' notes with names are about as hard for the model as regular ones: on seed 0 a "
+            "mean loss of .767 nats a token against .772 (M-c32; in the paper 2.14 against 1.61). It has learned the "
+            "names: after two epochs such notes are still harder (M-c52). The others' notes, which have none, are "
+            "harder for it than for the model of regular notes (1.34 against 1.22), so the loss tells the two sides "
+            "apart better."
         },
         page="membership",
     ),
@@ -247,11 +247,12 @@ CLAIMS = (
         needs=_insertion_needs("distilbert", LOSS),
         sizes=CLASSROOM,
         differs="A name opens a whole note of 76 tokens on average, where the paper's opens each sample. The two means "
-        f"were known when this rule was written, the interval was not. {FEW} {SYNTHETIC}",
+        f"were known when this rule was written, the interval was not. {LATER_SEEDS} {SYNTHETIC}",
         why={
-            "cannot tell": "The two means are equal up to .014 nats, where the paper's differ by .53. The model reads "
-            "its notes until it knows the names, and each patient's name opens about ten of them. After two epochs "
-            "they are harder, by .09 nats (M-c52)."
+            "does not hold": "On seed 1 members' notes with names are easier, by .016 nats a token. On seeds 0 and 2 "
+            "the difference is −.005, and both intervals include 0. The paper's are harder by .53. The model reads its "
+            "notes until it knows the names, and each patient's name opens about ten of them. After two epochs such "
+            "notes are harder here, too, by .09 nats (M-c52). With seed 0 alone the verdict was “cannot tell”."
         },
         page="membership",
     ),
