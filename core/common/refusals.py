@@ -1,4 +1,4 @@
-"""What pydantic refused, in words for people: `3 at least` instead of `Input should be greater than or equal to 3`."""
+"""What was refused, in words for people: `3 at least` for pydantic's `Input should be greater than or equal to 3`."""
 
 from __future__ import annotations
 
@@ -65,3 +65,18 @@ def first_refusal(error: ValidationError) -> str:
     first = error.errors()[0]
     place = ".".join(map(str, first["loc"]))
     return f"{place}: {reason(first)}" if place else reason(first)
+
+
+def out_of_range(label: str, value: float, least: float, most: float) -> str:
+    """What the box with this label takes, if that is not `value`, without a full stop; else empty.
+
+    For number boxes of pages that have no range themselves: a browser keeps a number outside a range back, and the page
+    would go on with the one before.
+    """
+    if least <= value <= most:
+        return ""
+    return f"“{label}” takes a number from {_number(least)} to {_number(most)}, not {_number(value)}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.10g}"

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
-from core.common.refusals import first_refusal, reason
+from core.common.refusals import first_refusal, out_of_range, reason
 
 
 class Inner(BaseModel):
@@ -91,3 +91,18 @@ def test_the_first_refusal_has_its_place(text: str, said: str) -> None:
     with pytest.raises(ValidationError) as caught:
         Outer.model_validate_json(text)
     assert first_refusal(caught.value) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "least", "most", "told"),
+    [
+        (0, 1, 200_000, "“Steps” takes a number from 1 to 200,000, not 0"),
+        (1e-13, 1e-12, 0.5, "“Steps” takes a number from 1e-12 to 0.5, not 1e-13"),
+        (1_000_001.5, 0.01, 1e6, "“Steps” takes a number from 0.01 to 1,000,000, not 1,000,001.5"),
+        (float("nan"), 0.0, 1.0, "“Steps” takes a number from 0 to 1, not nan"),
+        (1, 1, 200_000, ""),
+        (200_000, 1, 200_000, ""),
+    ],
+)
+def test_a_number_outside_its_range_is_said_with_the_range(value, least, most, told) -> None:
+    assert out_of_range("Steps", value, least, most) == told

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from core.common.formatting import promised_text
+from core.common.refusals import out_of_range
 from core.runs.listing import OfRuns
 from core.runs.run import Run, RunBroken
 from pages.parts.common.query_params import KEEP
@@ -44,12 +45,16 @@ def show(runs: Sequence[Run]) -> None:
         left, middle, right = st.columns(3)
         with left:
             run = run_picker.pick("One run", private, None, key="chosen_run")
-        trainings = middle.number_input("Expected runs", 1.0, 1e4, 10.0, 1.0, key="trainings", **KEEP)
+        # No range here: the browser would keep a number outside it back, and compute with the one before.
+        trainings = middle.number_input("Expected runs", value=10.0, step=1.0, key="trainings", **KEEP)
         shape = right.segmented_control(
             "Number drawn as", list(SHAPES), default="logarithmic", required=True, key="shape", **KEEP
         )
         assert run.privacy is not None  # a private run
-        if st.button("Compute the cost of choosing", icon=":material/calculate:"):
+        pressed = st.button("Compute the cost of choosing", icon=":material/calculate:")
+        if wrong := out_of_range("Expected runs", float(trainings), 1.0, 1e4):
+            st.error(f"{wrong}.", icon=":material/error:")
+        elif pressed:
             one, best, together = costs(run.privacy.to_json(), float(trainings), SHAPES[shape])
             released = math.ceil(trainings)
             st.markdown(

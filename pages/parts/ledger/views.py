@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.common.formatting import promised_text, proved_text, setting_text
+from core.common.refusals import out_of_range
 from core.evaluation.wording import guaranteed_text
 from core.runs.run import Run
 from core.spec import CorpusSpec, Unit
@@ -60,7 +61,10 @@ def show(corpus: CorpusSpec, runs: Sequence[Run]) -> None:
     except LedgerBroken as error:
         st.error(f"{literal(str(error), 600)} Until then no total can be computed.", icon=":material/error:")
         return
-    delta, budget = _limits()
+    limits = _limits()
+    if limits is None:
+        return
+    delta, budget = limits
     if releases:
         _released(corpus, releases, delta, budget)
     else:
@@ -71,14 +75,22 @@ def show(corpus: CorpusSpec, runs: Sequence[Run]) -> None:
         st.markdown(HOW)
 
 
-def _limits() -> tuple[float, float]:
-    """The chosen δ and budget: also before the first release, since its preview is compared with them."""
+def _limits() -> tuple[float, float] | None:
+    """The chosen δ and budget: also before the first release, since its preview is compared with them.
+
+    None after a sentence if one is out of its range. The boxes have none themselves: the browser would keep such a
+    number back, beside totals for the one before.
+    """
     left, right = st.columns(2)
     delta = left.number_input(
-        "δ: allowance for outcomes beyond ε", 1e-12, 0.5, DELTA, format="%g", key="ledger_delta", **KEEP
+        "δ: allowance for outcomes beyond ε", value=DELTA, format="%g", key="ledger_delta", **KEEP
     )
     compared = "Compared with the total of the releases per note, and with that of the releases per patient."
-    budget = right.number_input("Budget: maximum total ε", 0.1, 1e4, BUDGET, key="budget", help=compared, **KEEP)
+    budget = right.number_input("Budget: maximum total ε", value=BUDGET, key="budget", help=compared, **KEEP)
+    wrong = out_of_range("δ", float(delta), 1e-12, 0.5) or out_of_range("Budget", float(budget), 0.1, 1e4)
+    if wrong:
+        st.error(f"{wrong}.", icon=":material/error:")
+        return None
     return float(delta), float(budget)
 
 

@@ -8,7 +8,7 @@ import streamlit as st
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from core.common.refusals import reason
+from core.common.refusals import out_of_range, reason
 from core.evaluation.wording import percent
 from core.spec import CORPUS_PRESETS, OPENING, CorpusSpec
 from pages.parts.common.query_params import KEEP
@@ -72,7 +72,8 @@ def _shape_hospital() -> CorpusSpec | None:
     with st.container(border=True):
         left, middle, right = st.columns(3)
         with left:
-            patients = st.number_input("Patients", 4, 200_000, default.patients, 10, key="patients", **KEEP)
+            # No ranges here: the browser would keep a number outside them back, and make the hospital before.
+            patients = st.number_input("Patients", value=default.patients, step=10, key="patients", **KEEP)
             notes = st.slider(
                 "Notes per patient (mean)", 1.0, 30.0, default.notes_per_patient, 0.5, key="notes", **KEEP
             )
@@ -86,7 +87,7 @@ def _shape_hospital() -> CorpusSpec | None:
             generic = _share("Notes without patient details", default.generic_rate, "generic")
             copied = _share("Notes that copy a paragraph from the previous note", default.copy_forward, "copied")
         with right:
-            canaries = st.number_input("Canary sentences", 0, 5_000, default.canaries, 6, key="canaries", **KEEP)
+            canaries = st.number_input("Canary sentences", value=default.canaries, step=6, key="canaries", **KEEP)
             copies = st.selectbox(
                 "Maximum copies of a canary sentence",
                 COPIES,
@@ -96,18 +97,24 @@ def _shape_hospital() -> CorpusSpec | None:
             )
             lines = st.number_input(
                 "Canaries of random words",
-                0,
-                5_000,
-                0,
-                100,
+                value=0,
+                step=100,
                 key="lines",
                 help="Each is planted once, by a fair coin. With 100 or more, they audit ε; 400 prove more.",
                 **KEEP,
             )
-            population = st.number_input(
-                "Population patients", 0, 200_000, default.population, 10, key="others", **KEEP
-            )
-            seed = st.number_input("Seed", 0, 1_000_000, default.seed, 1, key="cohort_seed", **KEEP)
+            population = st.number_input("Population patients", value=default.population, step=10, key="others", **KEEP)
+            seed = st.number_input("Seed", value=default.seed, step=1, key="cohort_seed", **KEEP)
+    wrong = (
+        out_of_range("Patients", patients, 4, 200_000)
+        or out_of_range("Canary sentences", canaries, 0, 5_000)
+        or out_of_range("Canaries of random words", lines, 0, 5_000)
+        or out_of_range("Population patients", population, 0, 200_000)
+        or out_of_range("Seed", seed, 0, 1_000_000)
+    )
+    if wrong:
+        st.error(f"{wrong}.", icon=":material/error:")
+        return None
     try:
         shaped = {
             "patients": patients,

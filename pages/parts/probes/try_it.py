@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import streamlit as st
 
+from core.common.refusals import out_of_range
 from core.models.shipped_bases import ModelNotFound
 from core.runs.run import Run
 from pages.parts.common.phi_text import literal
@@ -43,8 +44,8 @@ def box(run: Run) -> None:
     if asked:
         if title is None or age is None:
             st.error("Choose a title and type an age: the probe's sentence has both.", icon=":material/error:")
-        elif not YOUNGEST <= age <= OLDEST:
-            st.error(f"“Age” takes a number from {YOUNGEST} to {OLDEST}, not {age:,}.", icon=":material/error:")
+        elif wrong := out_of_range("Age", age, YOUNGEST, OLDEST):
+            st.error(f"{wrong}.", icon=":material/error:")
         else:
             _reply(run, name, condition, title, int(age))
     elif len(whole):

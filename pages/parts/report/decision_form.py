@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from core.common.refusals import out_of_range
+
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
@@ -59,9 +61,8 @@ def _limits(now: Mapping[str, float]) -> tuple[dict[str, float], str]:
         )
         if value is not None:
             found[name] = round(value / whole, 12)
-            if not least <= value <= most:
-                wrong = wrong or f"“{label}” takes a number from {least:g} to {most:g}, not {value:g}."
-    return found, wrong
+            wrong = wrong or out_of_range(label, value, least, most)
+    return found, f"{wrong}." if wrong else ""
 
 
 def _refusal(error: ValidationError, filled: Sequence[int]) -> str:

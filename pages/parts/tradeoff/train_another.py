@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from core.common.formatting import setting_text
+from core.common.refusals import out_of_range
 from core.evaluation.sweep.sweeps import Sweep
 from pages.parts.access import viewer
 from pages.parts.common import shell
@@ -24,16 +25,15 @@ def show(sweep: Sweep) -> None:
             plain = st.checkbox("without privacy", key="train-plain")
             # No range here: the browser would keep a number outside it back, and train with the one before.
             epsilon = st.number_input("ε", value=2.0, format="%g", key="train-epsilon", disabled=plain, width=160)
-            wrong = not plain and not LEAST <= epsilon <= MOST
+            wrong = "" if plain else out_of_range("ε", float(epsilon), LEAST, MOST)
             spec = sweep.spec(None if plain or wrong else float(epsilon))
             label = "Train without privacy" if plain else f"Train ε = {setting_text(float(epsilon))}"
             there = not wrong and owner.workspace().find(spec) is not None
-            options = {"disabled": there or wrong} | viewer.locked("train")
+            options = {"disabled": there or bool(wrong)} | viewer.locked("train")
             pressed = st.button(label, icon=":material/model_training:", key="train-this", **options)
             shell.link("train", "Watch the queue", icon=":material/visibility:")
         if wrong:
-            told = f"“ε” takes a number from {LEAST:g} to {MOST:,.0f}, not {setting_text(float(epsilon))}."
-            st.error(told, icon=":material/error:")
+            st.error(f"{wrong}.", icon=":material/error:")
         elif there:
             st.caption("This run exists already: move the slider to it.")
         elif pressed and monitor.submit(spec):

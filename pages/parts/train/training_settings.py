@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from streamlit.delta_generator import DeltaGenerator
 
 from core.common.formatting import REPRODUCIBLE, promised_text
+from core.common.refusals import out_of_range
 from core.evaluation.wording import ALL_RIGHT, most_right_guesses, right_of_100
 from core.models.shipped_bases import shipped_folder
 from core.spec import (
@@ -215,7 +216,7 @@ def _training(
     epochs = left.number_input("Epochs", value=often, step=1, key=f"epochs_{mode}_{often}", **KEEP)
     batch = right.number_input("Batch size", value=size, step=32, key=f"batch_{mode}_{size}", **KEEP)
     most = max(notes, size)  # a larger batch than all notes cannot be drawn
-    wrong = _out_of_range("Epochs", epochs, MOST_EPOCHS) or _out_of_range("Batch size", batch, most)
+    wrong = out_of_range("Epochs", epochs, 1, MOST_EPOCHS) or out_of_range("Batch size", batch, 1, most)
     st.caption(
         "With more epochs, the model learns more but needs more noise for the same ε. With larger batches, the noise "
         "averages out but steps take longer."
@@ -239,11 +240,6 @@ def _training(
         raise ValueError(wrong)
     settings = default.model_dump() | {"epochs": epochs, "batch_size": batch, "learning_rate": rate, "seed": seed}
     return privacy, TrainingSpec(**settings)
-
-
-def _out_of_range(label: str, value: int, most: int) -> str:
-    """What the box with this label takes, if that is not `value`; else empty."""
-    return "" if 1 <= value <= most else f"“{label}” takes a number from 1 to {most:,}, not {value:,}"
 
 
 def _short(kind: ModelKind, privacy: PrivacySpec, corpus: CorpusSpec) -> bool:

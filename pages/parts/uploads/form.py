@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from core.common.refusals import out_of_range
 from core.corpus.importing.files import BadNotes, short
 from core.corpus.importing.memory import TAGGER, free_memory, memory_needed
 from core.corpus.importing.note_tables import COLUMNS, guess_columns
@@ -112,7 +113,10 @@ def _steps(path: Path, identifiers: Path | None) -> None:
     columns = {} if path.is_dir() else _mapped(path)
     if path.is_dir():
         st.caption("Tables of MIMIC-III: the columns are known, and placeholders are filled with made-up identities.")
-    options = {"columns": columns, "identifiers": None if identifiers is None else str(identifiers), **_settings()}
+    settings = _settings()
+    if settings is None:
+        return
+    options = {"columns": columns, "identifiers": None if identifiers is None else str(identifiers), **settings}
     missing = [] if path.is_dir() else [ROLES[role].lower() for role in NEEDED if not columns[role]]
     if missing:
         st.info(f"Choose the column for: {', '.join(missing)}.", icon=":material/view_column:")
@@ -204,7 +208,8 @@ def _mapped(path: Path) -> dict[str, str]:
     return {role: name or "" for role, name in picked.items()}
 
 
-def _settings() -> dict[str, Any]:
+def _settings() -> dict[str, Any] | None:
+    """What was chosen beside the columns; None after a sentence if a number is out of its range."""
     with st.expander("Split, copies and canaries"), st.grid(4, min_column_width=190):
         population = st.slider(
             "Population patients",
@@ -227,16 +232,19 @@ def _settings() -> dict[str, Any]:
         )
         planted = st.number_input(
             "Canary sentences",
-            0,
-            600,
-            None,
-            6,
+            value=None,
+            step=6,
             key="own_canaries",
             placeholder="as many as fit",
             help="Made-up secrets that measure memorisation; a coin decides for each whether it is planted. If you "
             "leave this empty, their copies are at most 5 % of the training notes.",
         )
-        seed = st.number_input("Seed", 0, 1_000_000, 0, 1, key="own_seed")
+        seed = st.number_input("Seed", value=0, step=1, key="own_seed")
+    # Their boxes have no ranges: the browser would keep a number outside back, and the one before would be used.
+    wrong = out_of_range("Canary sentences", planted or 0, 0, 600) or out_of_range("Seed", seed, 0, 1_000_000)
+    if wrong:
+        st.error(f"{wrong}.", icon=":material/error:")
+        return None
     return {"population": population / 100, "deduplicate": copies, "canaries": planted, "seed": seed}
 
 

@@ -137,8 +137,26 @@ def test_a_hospital_of_ones_own(cohort):
 
 def test_a_link_with_impossible_settings_opens_all_the_same(cohort):
     app = cohort(cohort="custom", patients="-7", naming="400", others="0", canaries="0")
-    assert app.number_input(key="patients").value == CORPUS_PRESETS["classroom"].patients
+    assert [error.value for error in app.error] == ["“Patients” takes a number from 4 to 200,000, not -7."]
     assert 0 <= app.slider(key="naming").value <= 100
+
+
+@pytest.mark.parametrize(
+    ("key", "typed", "told"),
+    [
+        ("patients", 3, "“Patients” takes a number from 4 to 200,000, not 3."),
+        ("canaries", 5_001, "“Canary sentences” takes a number from 0 to 5,000, not 5,001."),
+        ("lines", -1, "“Canaries of random words” takes a number from 0 to 5,000, not -1."),
+        ("others", -1, "“Population patients” takes a number from 0 to 200,000, not -1."),
+        ("cohort_seed", -1, "“Seed” takes a number from 0 to 1,000,000, not -1."),
+    ],
+)
+def test_a_number_out_of_its_range_makes_no_other_hospital(cohort, key, typed, told):
+    app = cohort(cohort="custom", patients="40", others="0", canaries="0", cohort_seed="3")
+    box = app.number_input(key=key)
+    assert box.min is None and box.max is None
+    app = box.set_value(typed).run()
+    assert [error.value for error in app.error] == [told] and not app.metric
 
 
 def test_a_hospital_that_cannot_be_built_is_a_sentence(cohort):

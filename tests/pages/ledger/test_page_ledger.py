@@ -338,3 +338,21 @@ def test_the_cohort_of_the_newest_own_run_comes_first_and_shipped_ones_in_a_fixe
     monkeypatch.setenv("PHILAB_DATA", str(smoke_workspace))
     first, second = opened().selectbox(key="ledger_cohort").options[:2]
     assert first.startswith("tiny hospital") and second.startswith("hospital of about 12,000 notes")
+
+
+@pytest.mark.parametrize(
+    ("key", "typed", "told"),
+    [
+        ("ledger_delta", 0.7, "“δ” takes a number from 1e-12 to 0.5, not 0.7."),
+        ("budget", 0.05, "“Budget” takes a number from 0.1 to 10,000, not 0.05."),
+        ("trainings", 0.5, "“Expected runs” takes a number from 1 to 10,000, not 0.5."),
+    ],
+)
+def test_no_total_stands_beside_a_number_that_it_is_not_about(workspace, key, typed, told):
+    app = opened()
+    box = app.number_input(key=key)
+    assert box.min is None and box.max is None, "the browser would keep the number back"
+    app = box.set_value(typed).run()
+    assert [error.value for error in app.error] == [told]
+    if key != "trainings":
+        assert "release_run" not in {one.key for one in app.selectbox}, "nothing is entered at another limit"

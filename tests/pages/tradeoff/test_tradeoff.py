@@ -218,6 +218,27 @@ def test_an_imagined_training_starts_from_the_sweeps_own(data, smoke_specs):
     assert said(app, "## ε = ").startswith("## ε = 8 per note")
 
 
+@pytest.mark.parametrize(
+    ("key", "typed", "told"),
+    [
+        ("wi_sigma", 0.01, "“Noise σ” takes a number from 0.05 to 100, not 0.01."),
+        ("wi_units", 0, "“Units in the data” takes a number from 1 to 10,000,000, not 0."),
+        ("wi_batch", -1, "“Units per step” takes a number from 1 to 10,000,000, not -1."),
+        ("wi_steps", 200_001, "“Steps” takes a number from 1 to 200,000, not 200,001."),
+        ("wi_delta", 0.7, "“δ” takes a number from 1e-12 to 0.5, not 0.7."),
+        ("wi_notes", 0, "“Notes of one patient (example)” takes a number from 1 to 100,000, not 0."),
+    ],
+)
+def test_no_epsilon_stands_beside_a_number_that_it_is_not_about(data, key, typed, told):
+    """A browser keeps a number outside a box's range back, and the page would show ε for the one before."""
+    app = opened(view="What if?")
+    box = app.number_input(key=key)
+    assert box.min is None and box.max is None
+    app = box.set_value(typed).run()
+    assert [error.value for error in app.error] == [told]
+    assert not any("ε = " in one.value for one in app.markdown if one.value.startswith("## "))
+
+
 def test_an_imagined_training_per_patient_counts_patients(monkeypatch):
     """The batch size counts notes for either unit, and q is the same share of both."""
     mechanism = Mechanism(

@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.common.formatting import computed_text, delta_text, promised_text
+from core.common.refusals import out_of_range
 from core.evaluation.sweep.sweeps import Sweep
 from core.evaluation.wording import percent
 from core.spec import Accountant, Unit
@@ -41,6 +42,7 @@ class Setting(NamedTuple):
 
 
 KEYS = ("wi_sigma", "wi_units", "wi_batch", "wi_steps", "wi_delta", "wi_unit")  # of a Setting's widgets, in its order
+MOST_UNITS = 10_000_000
 OF = "wi_of"  # session key of the sweep that the settings started from
 
 
@@ -89,16 +91,28 @@ def show(sweep: Sweep) -> None:
     _follow(sweep, first)
     with st.container(border=True):
         columns = st.columns(6)
-        sigma = columns[0].number_input("Noise σ", 0.05, 100.0, first.sigma, 0.05, format="%g", key="wi_sigma", **KEEP)
-        units = columns[1].number_input("Units in the data", 1, 10_000_000, first.units, 25, key="wi_units", **KEEP)
-        size = columns[2].number_input("Units per step", 1, 10_000_000, first.size, 16, key="wi_batch", **KEEP)
-        steps = columns[3].number_input("Steps", 1, 200_000, first.steps, 10, key="wi_steps", **KEEP)
-        delta = columns[4].number_input("δ", 1e-12, 0.5, first.delta, format="%g", key="wi_delta", **KEEP)
+        # No ranges here: the browser would keep a number outside them back, beside the ε of the one before.
+        sigma = columns[0].number_input("Noise σ", value=first.sigma, step=0.05, format="%g", key="wi_sigma", **KEEP)
+        units = columns[1].number_input("Units in the data", value=first.units, step=25, key="wi_units", **KEEP)
+        size = columns[2].number_input("Units per step", value=first.size, step=16, key="wi_batch", **KEEP)
+        steps = columns[3].number_input("Steps", value=first.steps, step=10, key="wi_steps", **KEEP)
+        delta = columns[4].number_input("δ", value=first.delta, format="%g", key="wi_delta", **KEEP)
         protected: list[Unit] = ["note", "patient"]
         unit = columns[5].selectbox("Unit", protected, protected.index(first.unit), key="wi_unit", **KEEP)
         notes = 1
         if unit == "note":
-            notes = st.number_input("Notes of one patient (example)", 1, 100_000, 10, key="wi_notes", **KEEP)
+            notes = st.number_input("Notes of one patient (example)", value=10, step=1, key="wi_notes", **KEEP)
+    wrong = (
+        out_of_range("Noise σ", float(sigma), 0.05, 100.0)
+        or out_of_range("Units in the data", units, 1, MOST_UNITS)
+        or out_of_range("Units per step", size, 1, MOST_UNITS)
+        or out_of_range("Steps", steps, 1, 200_000)
+        or out_of_range("δ", float(delta), 1e-12, 0.5)
+        or out_of_range("Notes of one patient (example)", notes, 1, 100_000)
+    )
+    if wrong:
+        st.error(f"{wrong}.", icon=":material/error:")
+        return
     if size > units:
         st.error("A step cannot hold more units than there are: lower “units per step”.", icon=":material/error:")
         return
