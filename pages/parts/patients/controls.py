@@ -67,10 +67,11 @@ def _filters(run: Run) -> Filters:
         "a field extracted by prompts", [ANY, *(field.name for field in FIELDS)], key="field", **keep
     )
     left, right = st.columns(2)
-    youngest = left.number_input("age from", 0, 130, None, 1, key="age_from", placeholder="any", **typed)
-    oldest = right.number_input("age to", 0, 130, None, 1, key="age_to", placeholder="any", **typed)
-    least = left.number_input("notes from", 1, None, None, 1, key="notes_from", placeholder="any", **keep)
-    most = right.number_input("notes to", 1, None, None, 1, key="notes_to", placeholder="any", **keep)
+    # Any number filters. With a range, the browser would keep one outside it back, above the patients before.
+    youngest = left.number_input("age from", value=None, step=1, key="age_from", placeholder="any", **typed)
+    oldest = right.number_input("age to", value=None, step=1, key="age_to", placeholder="any", **typed)
+    least = left.number_input("notes from", value=None, step=1, key="notes_from", placeholder="any", **keep)
+    most = right.number_input("notes to", value=None, step=1, key="notes_to", placeholder="any", **keep)
     return Filters(code.strip(), youngest, oldest, least, most, "" if written == ANY else written)
 
 
