@@ -252,8 +252,8 @@ def test_the_page_shows_what_was_judged_in_the_data_folder(tmp_path: Path) -> No
 def test_a_run_gets_only_the_attacks_that_claims_read(shipped: StoredRuns) -> None:
     needs = [need for claim in chosen(["M-c8", "M-c9"]) for need in claim.needs]
     asked = training._attacks(needs)
-    assert [one.names for one in asked] == [("ratio population", "loss")] * 2
-    assert len({one.spec.run_id for one in asked}) == 2
+    assert [one.names for one in asked] == [("ratio population", "loss")] * 6
+    assert len({one.spec.run_id for one in asked}) == 6
     (everything,) = training._attacks([need for claim in chosen(["P-c18"]) for need in claim.needs])
     assert everything.names is None, "a summary alone says not which attacks it rests on"
     some = replace(everything, names=("loss", "rmia"))

@@ -34,7 +34,8 @@ def test_another_letter_is_another_code(code, place, letter):
     plain = code.replace("-", "")
     other = plain[:place] + letter + plain[place + 1 :]
     assert matches(other, hashed(code)) == (other == plain)
-    assert not set(re.findall(rf"{LETTER}{{4}}", code)) & set(re.findall(rf"{LETTER}{{4}}", hashed(code)))
+    # four digits of the code are in the digest by chance once in 100,000 codes or so, eight practically never
+    assert not any(plain[start : start + 8] in hashed(code).upper() for start in range(len(plain) - 7))
 
 
 @given(st.one_of(st.text(max_size=40), CODE))
