@@ -74,3 +74,13 @@ def test_the_caption_says_what_is_compared_and_the_list_why_the_numbers_of_attac
     assert any("how often a member scores above a held-out patient in the same bucket" in one for one in captions)
     captions = [caption.value for caption in opened(run=shipped, judge="admission").caption]
     assert any("an admission of a member scores above one of a held-out patient" in one for one in captions)
+
+
+@pytest.mark.parametrize(("key", "typed", "everybody"), [("age_to", 300, True), ("age_from", 300, False)])
+def test_any_number_filters(smoke, key, typed, everybody):
+    """A box with a range would keep 300 in the browser, above the patients of the number before."""
+    app = opened(run=smoke[0])
+    box = app.number_input(key=key)
+    assert box.min is None and box.max is None
+    app = box.set_value(typed).run()
+    assert not app.exception and any("**24 patients**" in one.value for one in app.markdown) == everybody

@@ -95,16 +95,6 @@ def test_a_link_restores_everything(data):
     assert any("Only patients with an extracted full name" in caption.value for caption in app.caption)
 
 
-@pytest.mark.parametrize(("key", "typed", "everybody"), [("age_to", 300, True), ("age_from", 300, False)])
-def test_any_number_filters(data, key, typed, everybody):
-    """A box with a range would keep 300 in the browser, above the patients of the number before."""
-    app = opened(run=data[1])
-    box = app.number_input(key=key)
-    assert box.min is None and box.max is None
-    app = box.set_value(typed).run()
-    assert not app.exception and any("**24 patients**" in one.value for one in app.markdown) == everybody
-
-
 def test_one_patient_with_evidence_and_what_privacy_changes(data, smoke_specs):
     _, run, member, _ = data
     app = opened(run=run, patient=member)

@@ -69,23 +69,6 @@ def used(app: AppTest) -> AppTest:
     return app
 
 
-@pytest.mark.parametrize(
-    ("key", "typed", "told"),
-    [
-        ("own_canaries", 601, "“Canary sentences” takes a number from 0 to 600, not 601."),
-        ("own_seed", -1, "“Seed” takes a number from 0 to 1,000,000, not -1."),
-    ],
-)
-def test_notes_are_not_checked_with_a_number_that_is_not_typed(cohort, key, typed, told):
-    app = cohort()
-    app.file_uploader(key="own_file").set_value(csv(NOTES[["text", "patient_id", "note_type"]])).run()
-    box = app.number_input(key=key)
-    assert box.min is None and box.max is None, "the browser would keep the number back"
-    app = box.set_value(typed).run()
-    assert [error.value for error in app.error] == [told]
-    assert "own_check" not in {one.key for one in app.button}
-
-
 def test_a_browser_that_loads_the_boxes_late_is_sent_the_guessed_columns(cohort):
     app = cohort()
     app.file_uploader(key="own_file").set_value(csv(NOTES[["text", "patient_id", "note_type"]])).run()
