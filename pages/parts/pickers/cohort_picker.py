@@ -69,6 +69,7 @@ def asks_for_notes() -> bool:
 
 def _shape_hospital() -> CorpusSpec | None:
     default = CORPUS_PRESETS["classroom"]
+    refusal = st.container()  # above the boxes, of which the last are below the fold
     with st.container(border=True):
         left, middle, right = st.columns(3)
         with left:
@@ -113,7 +114,7 @@ def _shape_hospital() -> CorpusSpec | None:
         or out_of_range("Seed", seed, 0, 1_000_000)
     )
     if wrong:
-        st.error(f"{wrong}.", icon=":material/error:")
+        refusal.error(f"{wrong}.", icon=":material/error:")
         return None
     try:
         shaped = {
@@ -132,7 +133,7 @@ def _shape_hospital() -> CorpusSpec | None:
         }
         return CorpusSpec(**default.model_dump() | shaped)
     except ValidationError as error:
-        st.error(sentence(error), icon=":material/error:")
+        refusal.error(sentence(error), icon=":material/error:")
         return None
 
 
