@@ -10,7 +10,7 @@ from core.spec import RunSpec
 
 @dataclass(frozen=True)
 class Need:
-    """A run that a claim needs, and what the claim reads from it besides figures in the run's `metrics`.
+    """A run that a claim needs, and what the claim reads from it in addition to the run's `metrics`.
 
     Attributes:
         spec: The run.

@@ -38,7 +38,7 @@ class Tables(Protocol):
 class FiguresOnly(BaseModel):
     """What was left out of a run: its figures come from this many `generations`, and `history` had this many rows.
 
-    `further` names tables besides `LEFT_OUT` that this copy lacks.
+    `further` names the tables that this copy lacks in addition to `LEFT_OUT`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

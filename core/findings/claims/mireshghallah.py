@@ -41,7 +41,7 @@ def side(runs: StoredRuns, spec: RunSpec, attack: str, level: str = "sample", le
     """An attack's scores on a run: those of its full audit, or the quick audit's for the loss attack without one.
 
     On GPT-2's later seeds the loss is the quick audit's, and the ratio is that loss less the references of the first
-    seed's audit. Their own full audits attacked the same training done again, whose losses are rounded otherwise.
+    seed's audit. Their own full audits attacked the same trainings done again, where rounding makes other losses.
     """
     if spec not in LATER:
         return Side(runs.scores(spec, attack), attack, level, length)
@@ -104,7 +104,7 @@ def _causal(runs: StoredRuns) -> list[Figure]:
     return [ratio_minus_loss(runs, plain("gpt2"))]
 
 
-MASKED = tuple(plain("distilbert", seed) for seed in SEEDS)  # each attacked with references of its own audit
+MASKED = tuple(plain("distilbert", seed) for seed in SEEDS)  # the references are those of each run's audit
 COMPARED = (*MASKED, plain("gpt2"), *LATER)
 
 

@@ -45,9 +45,9 @@ CLAIMS = (
         f"in 0.013 % of its sentences. The rule and the line of .6 are those of L-c7. {LATER_SEEDS} {SYNTHETIC}",
         why={
             "does not hold": "Fewer names are part of the reason: with a fifth as many, all three figures of seed 0 "
-            "are lower for the same patients (L-c29). GPT-2's stay above the line, but nearly all of them is the last "
-            "name itself: after another patient's first name it is .802 on seed 0. The own first name adds .059 (.018 "
-            "to .103) where, for the same patients, it added .159 (.113 to .208; both computed afterwards). "
+            "are lower for the same patients (L-c29). GPT-2's stay above the line, but mostly by the last name itself: "
+            "after another patient's first name the figure is .802 on seed 0. The own first name adds .059 (.018 to "
+            ".103) where, for the same patients, it added .159 (.113 to .208; both computed afterwards). "
             "DistilBERT's are near the line, .58 to .61."
         },
     ),
