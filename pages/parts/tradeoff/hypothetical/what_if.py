@@ -89,6 +89,7 @@ def show(sweep: Sweep) -> None:
     """The settings of a hypothetical run, its ε by each accountant, and what that means."""
     first = _opening(sweep)
     _follow(sweep, first)
+    refusal = st.container()  # above the boxes, which fill a phone's screen
     with st.container(border=True):
         columns = st.columns(6)
         # No ranges here: the browser would keep a number outside them back, beside the ε of the one before.
@@ -111,10 +112,10 @@ def show(sweep: Sweep) -> None:
         or out_of_range("Notes of one patient (example)", notes, 1, 100_000)
     )
     if wrong:
-        st.error(f"{wrong}.", icon=":material/error:")
+        refusal.error(f"{wrong}.", icon=":material/error:")
         return
     if size > units:
-        st.error("A step cannot hold more units than there are: lower “units per step”.", icon=":material/error:")
+        refusal.error("A step cannot hold more units than there are: lower “units per step”.", icon=":material/error:")
         return
     rate = size / units
     table = curves(float(sigma), rate, int(steps), float(delta))
