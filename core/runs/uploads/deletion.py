@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from core.common.files import create, make_folder
-from core.common.folders import remove
+from core.common.folders import OLD, remove
 from core.runs import noise_key
 from core.runs.events import CANCEL_FILE
 from core.runs.integrity.upkeep import DAMAGED
@@ -143,12 +143,17 @@ def delete(workspace: Workspace, digest: str) -> bool:
         for folder in waiting:
             (folder / CANCEL_FILE).touch()
         gone.append(not waiting and _stopped(workspace.audit_lock_file(run_id), audit, root / "runs" / run_id))
-    for folder in [root / "references" / digest, *_damaged_of(root, digest, trained)]:
+    for folder in [root / "references" / digest, *_set_aside(root, digest), *_damaged_of(root, digest, trained)]:
         shutil.rmtree(folder, ignore_errors=True)
     if all(gone):
         for record in (record_file(root, digest), root / FOLDER / ASIDE / f"{digest}.json"):
             _clear(record)
     return all(gone)
+
+
+def _set_aside(root: Path, digest: str) -> list[Path]:
+    """Folders of runs on a cohort that a killed process had renamed and not yet removed."""
+    return [folder for folder in (root / "runs").glob(f"{OLD}*/") if _is_of(folder, digest)]
 
 
 def _damaged_of(root: Path, digest: str, run_ids: list[str]) -> list[Path]:
@@ -221,7 +226,7 @@ def _stopped(lock: Path, job: Path, *others: Path) -> bool:
 
 def made_from(workspace: Workspace, digest: str) -> list[str]:
     """Ids of the finished runs on a cohort."""
-    return [folder.name for folder in (workspace.root / "runs").glob("*/") if _is_of(folder, digest)]
+    return [folder.name for folder in run_folders(workspace.root, "runs") if _is_of(folder, digest)]
 
 
 def _is_of(folder: Path, digest: str) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from core.corpus.synthetic.hospital import build
 from core.corpus.tables import Corpus
 from core.runs.audits import Outcome
+from core.runs.integrity.checksums import take as take_checksums
 from core.runs.integrity.disk import DiskFull
 from core.runs.lock import held
 from core.runs.run import RunNotFound
@@ -124,6 +125,17 @@ def test_deleting_leaves_nothing_made_from_the_notes(workspace, brought, made, r
     with pytest.raises(CohortGone):
         workspace.corpus(upload.spec)
     assert delete(workspace, upload.digest), "deleting what is gone is no error"
+
+
+def test_what_a_killed_process_had_set_aside_goes_with_the_upload(workspace, brought, made, run_on):
+    upload = keep(workspace, made, owner="ada", name="ward 7")
+    run = run_on(brought.spec)
+    folder = workspace.root / "runs" / run.run_id
+    take_checksums(folder, brought.spec)
+    aside = shutil.copytree(folder, folder.with_name(".old-0123456789ab"))  # what a killed removal leaves
+    assert made_from(workspace, upload.digest) == [run.run_id]
+    assert delete(workspace, upload.digest)
+    assert not aside.exists() and not folder.exists() and not due(workspace.root)
 
 
 def test_a_run_that_is_being_made_is_asked_to_stop_and_deleted_later(workspace, brought, made):
