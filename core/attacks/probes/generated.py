@@ -111,10 +111,13 @@ class Conditions:
     """Finds the hospital's conditions in a text by their wording: whole words only, the longest where two overlap."""
 
     def __init__(self, conditions: Sequence[tuple[str, str]]) -> None:
-        self._automaton = ahocorasick.Automaton()
+        codes: dict[str, list[str]] = {}  # imported notes may describe two codes in the same words
         for code, wording in conditions:
-            self._automaton.add_word(wording.lower(), (code, len(wording)))
-        self._any = bool(conditions)  # imported notes may have no codes, and an empty automaton cannot search
+            codes.setdefault(wording.lower(), []).append(code)
+        self._automaton = ahocorasick.Automaton()
+        for wording, same in codes.items():
+            self._automaton.add_word(wording, (tuple(same), len(wording)))
+        self._any = bool(codes)  # imported notes may have no codes, and an empty automaton cannot search
         self._automaton.make_automaton()
 
     def codes(self, text: str) -> set[str]:
@@ -122,13 +125,13 @@ class Conditions:
         if not self._any:
             return set()
         lower = text.lower()
-        taken: list[tuple[int, int, str]] = []
-        for end, (code, length) in self._automaton.iter(lower):
+        taken: list[tuple[int, int, tuple[str, ...]]] = []
+        for end, (codes, length) in self._automaton.iter(lower):
             start = end + 1 - length
             if not (lower[start - 1 : start].isalnum() or lower[end + 1 : end + 2].isalnum()):
-                taken.append((start, end + 1, code))
+                taken.append((start, end + 1, codes))
         inside = {a for a in taken for b in taken if a != b and b[0] <= a[0] and a[1] <= b[1]}
-        return {code for *_, code in set(taken) - inside}
+        return {code for *_, codes in set(taken) - inside for code in codes}
 
 
 def owners(patients: pd.DataFrame) -> dict[str, tuple[str, str]]:
@@ -239,6 +242,6 @@ register(
         sentence="Collects the names in generated text and ranks first those that the public model finds unlikely.",
         tables=(PROBES,),
         run=generated_names,
-        version_imported=2,
+        version_imported=3,
     )
 )

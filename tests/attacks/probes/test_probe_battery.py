@@ -200,6 +200,8 @@ def test_conditions_are_whole_words_and_the_longest():
     finder = generated.Conditions([("A", "diabetes"), ("B", "type 2 diabetes"), ("C", "rash")])
     assert finder.codes("Type 2 diabetes, no rashes.") == {"B"}
     assert finder.codes("Diabetes and type 2 diabetes; rash") == {"A", "B", "C"}
+    finder = generated.Conditions([("250.00", "Diabetes"), ("E11.9", "diabetes"), ("C", "rash")])
+    assert finder.codes("No diabetes.") == {"250.00", "E11.9"}, "two codes of imported notes may have the same words"
 
 
 def test_pairs_by_hand():
