@@ -87,6 +87,14 @@ def test_what_cannot_be_derived_is_put_aside_and_never_invented(workspace: Works
     assert list(damages(workspace)) == [] and len(workspace.runs()) == 2
 
 
+def test_new_checksums_do_not_vouch_for_a_run_that_cannot_be_used(workspace: Workspace, dp: Path) -> None:
+    (dp / FILE).write_bytes(b"")
+    (dp / "status.json").unlink()
+    (found,) = damages(workspace)
+    assert set(found.files) == {FILE, "status.json"}
+    assert "Moved to" in repair(found, workspace) and not dp.exists()
+
+
 def test_a_diary_is_put_aside_alone(workspace: Workspace, dp: Path) -> None:
     flip(dp / "events.jsonl")
     (found,) = damages(workspace)
