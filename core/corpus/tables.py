@@ -252,5 +252,5 @@ class Corpus:
         if (folder / "diagnoses.parquet").exists():
             frames["diagnoses"] = pq.read_table(folder / "diagnoses.parquet").to_pandas()
         spec_file = folder / "spec.json"
-        spec = CorpusSpec.model_validate_json(spec_file.read_text()) if spec_file.exists() else None
+        spec = CorpusSpec.model_validate_json(spec_file.read_bytes()) if spec_file.exists() else None
         return cls(spec=spec, **frames)

@@ -273,6 +273,6 @@ def write_status(folder: Path, status: Status) -> None:
 def read_status(folder: Path) -> Status | None:
     """The folder's status, or None if it has none that can be read."""
     try:
-        return Status.model_validate_json((folder / STATUS_FILE).read_text())
-    except (FileNotFoundError, ValidationError, UnicodeDecodeError):
+        return Status.model_validate_json((folder / STATUS_FILE).read_bytes())
+    except (FileNotFoundError, ValidationError):
         return None

@@ -86,6 +86,15 @@ def test_status_survives_being_damaged(tmp_path: Path) -> None:
     assert read_status(tmp_path) is None
 
 
+def test_a_status_is_read_whatever_the_locale(tmp_path: Path) -> None:
+    """Every file is written as UTF-8; that of a failed run had no status under a locale of another encoding."""
+    write_status(tmp_path, Status(state="failed", message="ε = 8 cannot be reached"))
+    code = f"import core.runs.events as e; print(ascii(e.read_status(e.Path({str(tmp_path)!r})).message))"
+    locale = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0"}
+    done = subprocess.run([sys.executable, "-c", code], env=locale, capture_output=True, text=True)  # noqa: S603
+    assert done.stdout == "'\\u03b5 = 8 cannot be reached'\n", done.stderr
+
+
 def test_threads_that_write_one_file_leave_it_whole(tmp_path: Path) -> None:
     path = tmp_path / "status.json"
     texts = [str(number) * 200_000 for number in range(4)]
