@@ -270,7 +270,10 @@ def _answers(seat: Seat | None) -> Answers:
 
 def _unused(rooms: Rooms, code: str, used: float) -> bool:
     """Whether a room may be removed for a new one: one that no browser has joined sooner than a class."""
-    joined = _parsed(code, rooms.read(code)).joined
+    try:
+        joined = _parsed(code, rooms.read(code)).joined
+    except RoomGone:  # damaged: nobody is in it
+        return True
     return time.time() - used >= (IDLE_SECONDS if joined else EMPTY_SECONDS)
 
 

@@ -114,6 +114,14 @@ def test_rooms_in_use_stay_however_many_others_are_opened(rooms):
     assert all(code in rooms for code in codes)
 
 
+def test_a_damaged_room_makes_way(rooms):
+    codes = [rooms.open()[0] for _ in range(MOST_ROOMS)]
+    with rooms._store.changing() as stored:
+        stored.write(codes[7], b"{")
+    newest, _ = rooms.open()
+    assert newest in rooms and [code for code in codes if code not in rooms] == [codes[7]]
+
+
 def test_who_leads_a_class_opens_one_in_any_case(rooms):
     """Without the key anybody can open as many rooms as there may be, and look at each to keep it in use."""
     codes = [rooms.open()[0] for _ in range(MOST_ROOMS)]
