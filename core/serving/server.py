@@ -63,6 +63,7 @@ class Server:
         self._gather_seconds = gather_seconds
         # By run, newest last: the identity of the file of weights that was loaded, and the model.
         self._models: OrderedDict[str, tuple[tuple[int, ...] | None, LanguageModel]] = OrderedDict()
+        self._loading: str | None = None  # the run whose model is being loaded
         self._forgotten: dict[str, int] = {}  # number of times that each run was deleted
         self._queue: list[Stream] = []
         self._wake = threading.Condition()
@@ -107,10 +108,10 @@ class Server:
             self._forgotten[run_id] = self._forgotten.get(run_id, 0) + 1
             self._models.pop(run_id, None)
 
-    def loaded(self) -> list[str]:
-        """Ids of the runs whose weights are in memory."""
+    def loaded(self) -> set[str]:
+        """Ids of the runs whose weights are in memory, also of one whose model is being loaded."""
         with self._wake:
-            return list(self._models)
+            return {*self._models, *(() if self._loading is None else (self._loading,))}
 
     def close(self) -> None:
         """Stop the worker after its batch; waiting requests end with a sentence."""
@@ -186,19 +187,23 @@ class Server:
         """The run's model, loaded if it is not in memory or its weights are no longer those on disk."""
         with self._wake:
             kept, forgotten = self._models.pop(run_id, None), self._forgotten.get(run_id, 0)
-        run = self.workspace.run(run_id)
-        weights = run.weights_identity  # before they are read: a run made again meanwhile is loaded again the next time
-        if kept is not None and kept[0] == weights:
-            lm = kept[1]
-        else:
-            lm = run.model()
-            lm.model.eval()
-        with self._wake:
-            if self._forgotten.get(run_id, 0) != forgotten:
-                raise ServingError(f"Run {run_id} has just been deleted.")
-            self._models[run_id] = weights, lm  # newest last
-            while len(self._models) > self._capacity:
-                self._models.popitem(last=False)
+            self._loading = run_id
+        try:
+            run = self.workspace.run(run_id)
+            weights = run.weights_identity  # before they are read: of a run made again meanwhile they are read again
+            if kept is not None and kept[0] == weights:
+                lm = kept[1]
+            else:
+                lm = run.model()
+                lm.model.eval()
+            with self._wake:
+                if self._forgotten.get(run_id, 0) != forgotten:
+                    raise ServingError(f"Run {run_id} has just been deleted.")
+                self._models[run_id] = weights, lm  # newest last
+                while len(self._models) > self._capacity:
+                    self._models.popitem(last=False)
+        finally:
+            self._loading = None
         return lm
 
     def _fits(self, lm: LanguageModel, stream: Stream) -> bool:

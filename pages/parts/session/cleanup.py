@@ -135,7 +135,7 @@ def _unload_deleted(workspace: Workspace) -> None:
     if gone:
         server = resources.server(workspace)
         kept = {run.id for run in workspace.runs() if run.spec.corpus.digest() not in gone}
-        for run_id in set(server.loaded()) - kept:
+        for run_id in server.loaded() - kept:
             server.forget(run_id)
         resources.empty_caches()
         _clear_again().rounds = 2

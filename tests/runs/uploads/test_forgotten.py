@@ -120,6 +120,7 @@ def test_a_model_that_was_being_loaded_when_its_run_was_deleted_is_not_kept():
     loader = threading.Thread(target=load)
     loader.start()
     assert slow.begun.wait(60)
+    assert server.loaded() == {"gpt2-000000000000"}, "whoever unloads what another process deleted asks for these"
     server.forget("gpt2-000000000000")
     slow.go_on.set()
     loader.join(60)
