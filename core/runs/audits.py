@@ -176,7 +176,7 @@ class StoredAudit:
         found: dict[str, Path | None] = {}
         for folder in (self.folder, *self.shared):
             for attack, outcome in self._outcomes_in(folder).items():
-                if outcome.state == "done":
+                if outcome.state != "failed":
                     found.setdefault(attack, _path(folder, name, attack) if name in outcome.tables else None)
         return {attack: path for attack, path in found.items() if path is not None and path.exists()}
 
@@ -188,7 +188,7 @@ class StoredAudit:
     def _rows(self, there: Iterable[tuple[Path, Mapping[str, Outcome]]], attack: str, name: str) -> pd.DataFrame | None:
         for folder, outcomes in there:
             outcome = outcomes.get(attack)
-            if outcome is None or outcome.state != "done":
+            if outcome is None or outcome.state == "failed":
                 continue
             if name not in outcome.tables:
                 return None
@@ -221,11 +221,11 @@ def _row(outcome: Outcome) -> dict[str, Any]:
 
 
 def _joined(by_folder: Mapping[Path, Mapping[str, Outcome]]) -> dict[str, Outcome]:
-    """The outcome that counts for every attack, in the order in which they finished."""
+    """The outcome that counts for every attack, the first that has not failed, in the order in which they finished."""
     found: dict[str, Outcome] = {}
     for outcomes in by_folder.values():
         for name, outcome in outcomes.items():
-            if name not in found or (found[name].state == "failed" and outcome.state == "done"):
+            if name not in found or (found[name].state == "failed" and outcome.state != "failed"):
                 found[name] = outcome
     return dict(sorted(found.items(), key=lambda item: item[1].finished))
 

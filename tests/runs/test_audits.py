@@ -88,3 +88,13 @@ def test_results_of_another_training_of_the_run_are_not_its_own(stored) -> None:
     assert list(first.outcomes()) == ["loss"] and first.table("scores")["value"].tolist() == [2.0]
     assert second.outcomes() == {} and second.table("scores").empty and second.files("scores") == {}
     assert second.table_of("loss", "scores") is None and stored.outcomes()["loss"].training == "a" * 16
+
+
+def test_a_shipped_result_of_an_attack_that_is_not_possible_now_is_hidden_everywhere(stored, tmp_path) -> None:
+    """Newer code may find it so. It was in no table of all attacks, and still in that of the attack and in queries."""
+    own = StoredAudit(RUN, tmp_path / "own" / "audits" / RUN, shared=(stored.folder,))
+    own.record(Outcome("loss", "not possible", 0.0, "every patient has every condition", (), 2, 20.0), {})
+    assert own.outcomes()["loss"].state == "not possible" and len(own.table("scores")) == 1
+    assert own.table_of("loss", "scores") is None and list(own.files("scores")) == ["min-k++"]
+    own.record(Outcome("loss", "failed", 0.0, "no memory", (), 2, 30.0), {})
+    assert own.outcomes()["loss"].state == "done" and own.table_of("loss", "scores") is not None
