@@ -38,7 +38,7 @@ def verify(
             done = _repaired(damage, workspace) if repair else ""
             rows.append({"kind": damage.kind, "name": damage.name, "found": damage.sentences(), "done": done})
         if repair:
-            tighten_store(workspace.root)
+            tighten_store(workspace.root, workspace.shared)
             sweep_store(workspace.root)
         left = sum(1 for _ in damages(workspace)) if repair else len(rows)
         counts = checked(workspace)

@@ -81,12 +81,11 @@ class Workspace:
     def __init__(
         self, root: Path | str | None = None, shared: Sequence[Path] | None = None, *, viewer: str | None = None
     ) -> None:
-        if shared is None:
-            shared = (Path(os.environ.get("PHILAB_SHIPPED") or DEMO),)
+        shipped = Path(os.environ.get("PHILAB_SHIPPED") or DEMO)
         self.root = data_folder(root)
-        self.shared = tuple(Path(folder) for folder in shared)
+        self.shared = (shipped,) if shared is None else tuple(Path(folder) for folder in shared)
         self.viewer = viewer
-        look_after(self.root)
+        look_after(self.root, (*self.shared, shipped))
 
     def shows(self, spec: CorpusSpec) -> bool:
         """Whether the viewer may see this cohort and the runs on it."""

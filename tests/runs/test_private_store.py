@@ -161,6 +161,22 @@ def test_a_store_of_an_earlier_version_is_tightened_when_it_is_opened(folder: Pa
     assert [path for name in ours for path in loose(data / name)] == []
 
 
+@pytest.mark.parametrize("shared", [None, ()], ids=["usual", "without shipped runs"])
+def test_the_audit_of_a_shipped_run_keeps_its_permissions(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, shared: tuple[Path, ...] | None
+) -> None:
+    """The app and its workers may run under different accounts. The run itself is not in the data folder."""
+    data, run_id = folder / "data", RunSpec(corpus=CORPUS_PRESETS["smoke"]).run_id
+    shipped = folder / "shipped" / "runs" / run_id
+    for place in (shipped, data / "audits" / run_id, data / "audits" / f"gpt2-{12 * '0'}"):
+        place.mkdir(parents=True)
+        (place / "attacks.json").write_text("[]")
+    (shipped / "spec.json").write_text(RunSpec(corpus=CORPUS_PRESETS["smoke"]).model_dump_json())
+    monkeypatch.setenv("PHILAB_SHIPPED", str(folder / "shipped"))
+    Workspace(data, shared=shared)
+    assert loose(data / "audits" / run_id) and not loose(data / "audits" / f"gpt2-{12 * '0'}")
+
+
 def test_a_report_on_brought_notes_is_private(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from core.cli.report import _write
 

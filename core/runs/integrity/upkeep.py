@@ -10,7 +10,7 @@ import json
 import logging
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from core.common.files import tighten
@@ -26,8 +26,11 @@ _cared_for: set[tuple[Path, int]] = set()
 _lock = threading.Lock()
 
 
-def look_after(root: Path) -> None:
-    """Tighten a data folder and sweep it, the first time that this process opens it. Never raises."""
+def look_after(root: Path, shared: Sequence[Path]) -> None:
+    """Tighten a data folder and sweep it, the first time that this process opens it. Never raises.
+
+    `shared` are the read-only folders beside it: an audit here may be of a run there.
+    """
     try:
         key = (root, root.stat().st_ino)
     except OSError:  # the folder does not exist yet
@@ -36,7 +39,7 @@ def look_after(root: Path) -> None:
         new = key not in _cared_for
         _cared_for.add(key)
     if new:
-        tighten_store(root)
+        tighten_store(root, shared)
         sweep_store(root)
 
 
@@ -46,9 +49,9 @@ def sweep_store(root: Path) -> None:
         sweep(root / place)
 
 
-def tighten_store(root: Path) -> None:
+def tighten_store(root: Path, shared: Sequence[Path]) -> None:
     """Remove other accounts' permissions from everything that is, or may be, about imported notes. Never raises."""
-    for path in _private(root):
+    for path in _private(root, shared):
         try:
             tighten(path)
         except FileNotFoundError:  # it was removed in the meantime
@@ -57,7 +60,7 @@ def tighten_store(root: Path) -> None:
             log.warning("other accounts may be able to read %s, and its permissions cannot be changed: %s", path, error)
 
 
-def _private(root: Path) -> Iterator[Path]:
+def _private(root: Path, shared: Sequence[Path]) -> Iterator[Path]:
     uploads = root / "uploads"
     if any(DIGEST.fullmatch(path.stem) or path.name.startswith(".brought-") for path in uploads.glob("*")):
         yield uploads
@@ -67,7 +70,9 @@ def _private(root: Path) -> Iterator[Path]:
     yield from (path for path in (root / "corpora").glob("*/") if DIGEST.fullmatch(path.name) and not _synthetic(path))
     for place in ("runs", "work", DAMAGED):
         yield from (path for path in folders_in(root / place) if not _synthetic(path))
-    yield from (path for path in folders_in(root / "audits") if not _synthetic(root / "runs" / path.name))
+    for path in folders_in(root / "audits"):
+        if not any(_synthetic(place / "runs" / path.name) for place in (root, *shared)):
+            yield path
 
 
 def _synthetic(folder: Path) -> bool:

@@ -105,7 +105,7 @@ def clear_out(workspace: Workspace, *, thorough: bool = True) -> None:
         with _logged("deleting what a killed server left"):
             sweep(workspace.root)
             sweep_store(workspace.root)
-            tighten_store(workspace.root)
+            tighten_store(workspace.root, workspace.shared)
 
 
 def _keep_uploads_of_connected(root: Path) -> None:
