@@ -69,14 +69,19 @@ def plant(
     audit = workspace.audit(run.id)
     stored = audit.proving()
     cancelled = f"Training run {run.id} with planted gradients was cancelled; nothing was stored."
-    with full_disk_as_sentence(f"what planted gradients proved about run {run.id}", stored.folder):
+
+    def begin() -> None:
         workspace.begin_audit(run.id, spec.corpus)
         make_folder(stored.folder)
-        with (
-            held(stored.folder / ".lock", should_stop=stop) as holding,  # meanwhile a deletion of the notes waits
-            _empty_folders_removed(stored, audit),
-        ):
-            if not holding or stop():
+
+    with (
+        full_disk_as_sentence(f"what planted gradients proved about run {run.id}", stored.folder),
+        held(stored.folder / ".lock", should_stop=stop, begin=begin) as holding,  # meanwhile a deletion of notes waits
+    ):
+        if not holding:
+            raise Cancelled(cancelled)
+        with _empty_folders_removed(stored, audit):
+            if stop():
                 raise Cancelled(cancelled)
             begun = time.monotonic()
             seen = watch(

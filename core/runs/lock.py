@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from core.common.files import file_mode
@@ -17,17 +18,28 @@ NOT_OTHERS = 0o660  # whoever may open the file may hold the lock: the group if 
 
 
 def _try_lock(path: Path) -> int | None:
-    """Descriptor of the locked file, or None while another process holds it (or has just removed it)."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, file_mode(path.parent) & NOT_OTHERS)
+    """Descriptor of the locked file, or None while another process holds it (or has just removed it, or its folder)."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, file_mode(path.parent) & NOT_OTHERS)
+    except FileNotFoundError:
+        return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        current = os.fstat(descriptor).st_ino == os.stat(path).st_ino
-    except (BlockingIOError, FileNotFoundError):
+        current = _is_at(path, descriptor)
+    except BlockingIOError:
         current = False
     if current:
         return descriptor
     os.close(descriptor)
     return None
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    """Whether the open file is still the one under this name."""
+    try:
+        return os.fstat(descriptor).st_ino == os.stat(path).st_ino
+    except FileNotFoundError:
+        return False
 
 
 def _lock(path: Path) -> int | None:
@@ -39,18 +51,26 @@ def _lock(path: Path) -> int | None:
 
 
 @contextmanager
-def held(path: Path, *, should_stop: Callable[[], bool]) -> Iterator[bool]:
-    """Hold the lock file `path`, waiting for its holder. Yields False, holding nothing, if `should_stop()` says so."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+def held(path: Path, *, should_stop: Callable[[], bool], begin: Callable[[], object] | None = None) -> Iterator[bool]:
+    """Hold the lock file `path`, waiting for its holder. Yields False, holding nothing, if `should_stop()` says so.
+
+    `begin` makes the folder of `path`: at first, and again if the holder removes it.
+    """
+    make = begin or partial(path.parent.mkdir, parents=True, exist_ok=True)
+    make()
     while (descriptor := _lock(path)) is None:
         if should_stop():
             yield False
             return
-        time.sleep(POLL_SECONDS)
+        if path.parent.exists():
+            time.sleep(POLL_SECONDS)
+        else:
+            make()
     try:
         yield True
     finally:
-        path.unlink(missing_ok=True)
+        if _is_at(path, descriptor):  # else its folder is gone, and the name may be another holder's
+            path.unlink(missing_ok=True)
         os.close(descriptor)
 
 

@@ -19,7 +19,7 @@ from core.pipeline.full_audit import open_figures
 from core.pipeline.planted_gradients import plant
 from core.runs.audits import AuditBroken
 from core.runs.backup.kinds import files_of
-from core.runs.lock import inner_work
+from core.runs.lock import held, inner_work
 from core.runs.store import Workspace
 from core.training.checks import steps
 from core.training.checks.check import Check
@@ -119,6 +119,17 @@ def test_what_is_stopped_or_promises_nothing_leaves_nothing(root, smoke_specs, t
     with pytest.raises(ValueError, match="at least 50"):
         plant(runs["dp"], notes, workspace, canaries=49)
     assert not (tmp_path / "data" / "audits" / runs["dp"].id).exists()
+
+
+def test_who_is_cancelled_while_another_is_at_it_leaves_that_alone(root, smoke_specs, tmp_path):
+    workspace = Workspace(tmp_path / "data", shared=(root,))
+    run = workspace.run(smoke_specs["dp"].run_id)
+    notes = workspace.corpus(run.spec.corpus, store=False).training_notes(None)
+    lock = workspace.audit(run.id).proving().folder / ".lock"
+    with held(lock, should_stop=lambda: False):
+        with pytest.raises(Cancelled):
+            plant(run, notes, workspace, canaries=60, should_stop=lambda: True)
+        assert lock.exists(), "the deletion of the notes waits for its holder"
 
 
 def test_pages_and_report_show_it_apart_from_the_attacks_on_the_model(root, smoke_specs, told, monkeypatch):

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import math
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -193,6 +194,27 @@ def test_one_holder_at_a_time_and_waiting_can_be_stopped(tmp_path: Path) -> None
         order.append("first")
     waiter.join(timeout=30)
     assert order == ["first", "waited"] and not path.exists() and not in_use(path)
+
+
+def test_whoever_waits_for_a_lock_that_goes_with_its_folder_makes_both_again(tmp_path: Path) -> None:
+    path, made, got = tmp_path / "prove" / ".lock", [], []
+    waiting = threading.Event()
+
+    def begin() -> None:
+        made.append(path.parent.exists())
+        path.parent.mkdir(exist_ok=True)
+
+    def wait() -> None:
+        with held(path, should_stop=waiting.set, begin=begin) as holding:
+            got.append((holding, path.exists()))
+
+    with held(path, should_stop=lambda: False, begin=begin):
+        waiter = threading.Thread(target=wait)
+        waiter.start()
+        assert waiting.wait(30)
+        shutil.rmtree(path.parent)  # as cancelled work does that leaves nothing
+    waiter.join(timeout=30)
+    assert got == [(True, True)] and made == [False, True, False]
 
 
 def test_a_dead_holder_holds_nothing(tmp_path: Path) -> None:
