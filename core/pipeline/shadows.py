@@ -190,6 +190,15 @@ def _fingerprint(notes: pd.DataFrame) -> str:
 # How much depends on them ---------------------------------------------------------------------------------------------
 
 
+def of_other_seeds(run: Run, workspace: Workspace) -> list[Run]:
+    """The other runs of the same shadow models, which differ from it in the training's seed alone, by seed."""
+    name = folder_name(run.spec)
+    alike = [
+        one for one in workspace.runs() if one.id != run.id and not one.spec.is_base and folder_name(one.spec) == name
+    ]
+    return sorted(alike, key=lambda one: (one.spec.training.seed, one.id))
+
+
 def lira_stability(run: Run, workspace: Workspace) -> Stability | None:
     """How much LiRA depends on the shadow models and the seed, from stored files; None if there are not two models.
 
@@ -211,12 +220,10 @@ def lira_stability(run: Run, workspace: Workspace) -> Stability | None:
     judged = np.asarray(scores.inside.any(axis=0))  # no model reads the population, or a patient's notes beyond the cap
     notes = losses[judged].reset_index(drop=True)
     own = {run.id: (run.spec.training.seed, notes["score"].to_numpy(dtype=float))}
-    name = folder_name(run.spec)
-    for other in sorted(workspace.runs(), key=lambda one: (one.spec.training.seed, one.id)):
-        if other.id != run.id and not other.spec.is_base and folder_name(other.spec) == name:
-            found = _aligned(other, workspace, notes)
-            if found is not None:
-                own[other.id] = (other.spec.training.seed, found)
+    for other in of_other_seeds(run, workspace):
+        found = _aligned(other, workspace, notes)
+        if found is not None:
+            own[other.id] = (other.spec.training.seed, found)
     audit = run.spec.audit
     return stability(notes, own, scores.of(judged), resamples=audit.bootstrap, seed=audit.seed)
 

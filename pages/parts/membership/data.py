@@ -121,8 +121,11 @@ def shadow_patients(run: Run) -> pd.DataFrame:
 def stability_of(run: Run) -> Stability | None:
     """How much LiRA depends on the shadow models and the seed; None if there are not two models. Takes seconds."""
     workspace = owner.workspace()
-    ended = [one.finished for one in workspace.audit(run.id).outcomes().values()]
-    return _stability(repr((run.id, str(run.folder), ended, sorted(shadows.made(run.spec, workspace)))), run)
+    read = [
+        (one.id, str(one.folder), [ended.finished for ended in workspace.audit(one.id).outcomes().values()])
+        for one in (run, *shadows.of_other_seeds(run, workspace))
+    ]
+    return _stability(repr((read, sorted(shadows.made(run.spec, workspace)))), run)
 
 
 @resources.cached_object(max_entries=16, show_spinner="Attacking with fewer and with other shadow models")
