@@ -126,7 +126,8 @@ def forget(
     """Unlearn the patient by these methods, and attack each model and those that exist to compare with.
 
     What is stored is not made again. Tables: `standing` (`core.attacks.forgetting.NOTE_COLUMNS` and arm), `writing`
-    (what `core.attacks.forgetting.written` gives, arm, run_id, seconds, steps, reached) and `steps` (of an unlearning).
+    (what `core.attacks.forgetting.written` gives, arm, run_id, seconds, steps, reached; of a run with secret noise also
+    `Run.training`) and `steps` (of an unlearning).
 
     Raises:
         ValueError: A sentence: the run has no weights, the patient no training notes, or a method does not exist.
@@ -205,11 +206,13 @@ class _Forgetting:
 
     def _arm(self, arm: str, key: str, model: Callable[[], LanguageModel], run: Run | None) -> None:
         """Attack one finished model, unless that is stored. `run`: the run whose stored texts are its own."""
-        stamp = self._stamp(arm, key)
+        training = None if run is None or arm in (PUBLIC, ORIGINAL) else run.training  # the original's own is stored
+        stamp = self._stamp(arm, key if training is None else f"{key} {training}")
         if not self._is_done(arm, stamp):
             begun = time.monotonic()
             lm = model()
-            self._record(arm, stamp, self._tables(arm, key, lm, run, {}), begun)
+            told = {} if training is None else {"training": training}
+            self._record(arm, stamp, self._tables(arm, key, lm, run, told), begun)
 
     def _unlearned(self, arm: str) -> None:
         from core.models.build import load_folder

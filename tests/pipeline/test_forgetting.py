@@ -27,6 +27,7 @@ from core.spec import AuditSpec, PrivacySpec, RunSpec, TrainingSpec
 from core.training import unlearning
 from core.training.accounting.gaussian import epsilon
 from core.training.trainer import train
+from pages.parts.forget.data import current
 from pages.parts.patients.data import other_epsilons
 from pages.parts.pickers.run_picker import default_pair, label
 
@@ -209,6 +210,21 @@ def test_what_is_stored_is_not_made_again(workspace, plain, patient, forgotten, 
     monkeypatch.setattr("core.training.unlearning.unlearn", lambda *args, **settings: pytest.fail("unlearned again"))
     monkeypatch.setattr("core.attacks.forgetting.standing", lambda *args, **settings: pytest.fail("attacked again"))
     pd.testing.assert_frame_equal(summary(forget(plain, patient, workspace, samples=SAMPLES)), forgotten)
+
+
+def test_a_run_trained_again_with_other_noise_is_attacked_again(workspace, plain, patient, forgotten, tmp_path):
+    """With secret noise the weights are others, under the same id."""
+    there = Workspace(shutil.copytree(workspace.root, tmp_path / "data"), shared=())
+    found = forgetting.comparison(there.run(plain.id), patient, there)
+    promise = found.private.folder / "privacy.json"
+    promise.write_text(json.dumps({**json.loads(promise.read_bytes()), "training": "another"}))
+    shown, notes = (there.audit(plain.id).forgetting(patient).table(name) for name in ("writing", "standing"))
+    assert "private" not in set(current(found, shown, notes)[0]["arm"])
+    before = there.audit(plain.id).forgetting(patient).outcomes()
+    after = forget(found.run, patient, there, samples=SAMPLES).outcomes()
+    assert {arm for arm in after if after[arm] != before[arm]} == {"private"}
+    shown = there.audit(plain.id).forgetting(patient).table("writing")
+    assert "private" in set(current(found, shown, notes)[0]["arm"])
 
 
 def test_a_cancelled_comparison_keeps_what_ended_and_goes_on(workspace, plain, patient):

@@ -112,12 +112,18 @@ def _stored(run_id: str, patient: str, stamp: tuple, _kept: Any) -> tuple[pd.Dat
 
 
 def current(found: Comparison, table: pd.DataFrame, notes: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Both without the arms that were measured on another run than the one that is compared with now."""
-    now = {arm: run.id for arm, run in ((RETRAINED, found.retrained), (PRIVATE, found.private)) if run is not None}
+    """Both without the arms that were measured on another run, or training, than the one that is compared with now."""
+    now = {arm: run for arm, run in ((RETRAINED, found.retrained), (PRIVATE, found.private)) if run is not None}
     if table.empty:
         return table, notes
-    old = [row.arm for row in table.itertuples() if row.arm in now and row.run_id != now[row.arm]]
+    old = [row.arm for row in table.itertuples() if row.arm in now and not _is_of(row, now[row.arm])]
     return table[~table["arm"].isin(old)], notes[~notes["arm"].isin(old)]
+
+
+def _is_of(row: Any, run: Run) -> bool:
+    """Whether a row of the comparison is about this training of the run."""
+    told = getattr(row, "training", None)  # few comparisons have it; NaN in rows without
+    return row.run_id == run.id and (told if isinstance(told, str) else None) == run.training
 
 
 def missing(found: Comparison, there: pd.DataFrame) -> list[str]:
