@@ -2,7 +2,7 @@
 
 Three hospitals that differ only in the number of patients, two kinds of model, and the controls: the run without
 privacy, the public base model, and the same training without noise (clipping alone). The ε that are compared most have
-three seeds. Everything else has one, and further ε, up to 10,000, are measured on the smaller hospitals, two of them
+three seeds. Everything else has one, and further ε, 0.5 to 10,000, are measured on the smaller hospitals, three of them
 with GPT-2 on the largest, because of the time. `core.demo.training` trains what is missing; `python -m core demo
 --plan` lists it.
 """
@@ -39,7 +39,7 @@ MAIN: dict[ModelKind, tuple[float | None, ...]] = {"gpt2": (None, 8.0, 1.0), "di
 LEAKS = (30.0, 100.0, 1_000.0, 10_000.0)  # between the usual range and no privacy: where do leaks begin?
 BETWEEN = (3.0, 0.5)
 FURTHER: dict[ModelKind, tuple[str, ...]] = {"gpt2": ("3k", "12k"), "distilbert": ("3k",)}  # where LEAKS, BETWEEN are
-LARGEST: dict[ModelKind, tuple[float, ...]] = {"gpt2": (30.0, 1_000.0)}  # of LEAKS on the largest
+LARGEST: dict[ModelKind, tuple[float, ...]] = {"gpt2": (0.5, 30.0, 1_000.0)}  # of these on the largest
 GRID_KIND: ModelKind = "distilbert"  # of the grid over noise, epochs and batch: its figure is the F1 of entities
 GRID = (  # σ, epochs, batch: one of them varies around the first, or the batch and σ in proportion to its root
     (1.0, 8, 256),
@@ -52,7 +52,7 @@ DEFENCES = "12k-gpt2-defences"
 ORDER = (  # parts by importance; those not named here come last, controls after everything else
     *("12k-gpt2", "3k-gpt2", "48k-gpt2", "48k-distilbert", "12k-distilbert", DEFENCES),
     *("3k-gpt2-leaks", "3k-distilbert", "3k-distilbert-grid", "12k-gpt2-leaks"),
-    *("3k-gpt2-between", "12k-gpt2-between", "3k-distilbert-leaks", "48k-gpt2-leaks"),
+    *("3k-gpt2-between", "12k-gpt2-between", "3k-distilbert-leaks", "48k-gpt2-leaks", "48k-gpt2-between"),
 )
 
 
@@ -162,11 +162,12 @@ def _add(found: dict[str, list[RunSpec]], size: str, kind: ModelKind, seed: int,
 
 def _further(size: str, kind: ModelKind) -> dict[str, tuple[float, ...]]:
     """What a hospital and a model have beyond MAIN, by the ending of the part's name."""
-    if size == "48k":
-        return {"-leaks": LARGEST[kind]} if kind in LARGEST else {}
-    if size not in FURTHER[kind]:
-        return {}
-    return {"-leaks": LEAKS, "-between": tuple(epsilon for epsilon in BETWEEN if epsilon not in MAIN[kind])}
+    measured = LARGEST.get(kind, ()) if size == "48k" else (*LEAKS, *BETWEEN) if size in FURTHER[kind] else ()
+    further = [epsilon for epsilon in measured if epsilon not in MAIN[kind]]
+    return {
+        "-leaks": tuple(epsilon for epsilon in further if epsilon in LEAKS),
+        "-between": tuple(epsilon for epsilon in further if epsilon in BETWEEN),
+    }
 
 
 def _controls(specs: Sequence[RunSpec]) -> list[RunSpec]:
