@@ -10,21 +10,36 @@ from pages.parts.pickers import linked_choice
 from pages.parts.pickers.cohort_picker import hospital_name, presets_first
 from pages.parts.session import owner
 
-MISSING = "ledger_missing"  # in the session: the cohort of a link that is not here, until another choice or address
+KEY = "ledger_cohort"  # of the box, and in the link, which holds the cohort's digest
 NOT_HERE = "this server has no model of it, and no release"
 
 
-def say_missing(labels: dict[str, str], chosen: str) -> None:
-    """Warn if the link names a cohort that has no model here any more, and no release.
+def choose(labels: dict[str, str]) -> str:
+    """The cohort of the list or of the link.
+
+    The box is not bound to the link: a bound box makes no entry in the browser's history, so Back would leave the
+    page.
 
     Args:
-        labels: Every cohort as it stands in the link, by digest.
-        chosen: The digest of the cohort that is shown.
+        labels: How each cohort is written, by its digest.
     """
-    if missing := st.session_state.get(MISSING):
-        linked_choice.say_missing(
-            "ledger_cohort", labels.values(), labels[chosen], what="cohort", why=NOT_HERE, linked=missing
-        )
+    known = {**{label: digest for digest, label in labels.items()}, **{digest: digest for digest in labels}}
+    linked_choice.adopt(KEY, KEY, known)  # links of earlier versions hold the label
+    if (now := st.session_state.get(KEY)) not in labels:
+        before = (now, st.query_params.get(KEY), st.session_state.get(f"picked_{KEY}"))
+        st.session_state[KEY] = next((known[one] for one in before if one in known), next(iter(labels)))
+    chosen = st.selectbox(
+        "Cohort",
+        list(labels),
+        key=KEY,
+        format_func=labels.__getitem__,
+        on_change=linked_choice.share,
+        args=(KEY, KEY, labels),
+        persist_state="session",
+    )
+    linked_choice.say_missing(KEY, known, labels[chosen], what="cohort", why=NOT_HERE)
+    linked_choice.shown(KEY, chosen)
+    return chosen
 
 
 shell.page("ledger", "What privacy guarantee do these patients still have after all releases so far?")
@@ -36,20 +51,7 @@ if runs or released:
     every = presets_first({run.spec.corpus for run in runs} | set(released))
     cohorts = {spec.digest(): spec for spec in [*made_here, *every]}
     labels = {digest: f"{hospital_name(spec)} ({digest})" for digest, spec in cohorts.items()}
-    linked = st.query_params.get("ledger_cohort")  # before the box, which takes what it does not offer out of the link
-    if linked and linked not in labels.values():
-        st.session_state[MISSING] = linked
-    elif linked or linked_choice.by_history() or not shell.same_page():  # an address that names another cohort or none
-        st.session_state.pop(MISSING, None)
-    chosen = st.selectbox(
-        "Cohort",
-        list(cohorts),
-        key="ledger_cohort",
-        bind="query-params",
-        format_func=labels.__getitem__,
-        on_change=lambda: st.session_state.pop(MISSING, None),
-    )
-    say_missing(labels, chosen)
+    chosen = choose(labels)
     with layout.fresh("answer", chosen):
         views.show(cohorts[chosen], [run for run in runs if run.spec.corpus == cohorts[chosen]])
 else:

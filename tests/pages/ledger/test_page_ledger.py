@@ -33,20 +33,49 @@ def workspace(monkeypatch, smoke_workspace, smoke_specs, mark_secret, tmp_path):
     return Workspace(tmp_path / "data", shared=())
 
 
-def test_a_link_to_a_cohort_that_is_gone_says_so_until_another_is_chosen(workspace, smoke_specs):
+@pytest.fixture
+def second(workspace, smoke_specs) -> str:
+    """The digest of a second cohort, which has a run, too."""
     other = smoke_specs["dp"].model_copy(update={"corpus": SMOKE.model_copy(update={"seed": 7})})
     shutil.copytree(workspace.root / "runs" / smoke_specs["dp"].run_id, workspace.root / "runs" / other.run_id)
     (workspace.root / "runs" / other.run_id / "spec.json").write_text(other.model_dump_json())
+    return other.corpus.digest()
+
+
+def test_a_link_to_a_cohort_that_is_gone_says_so_until_another_is_chosen(second):
     app = opened(ledger_cohort="own notes of 9 patients (0123456789abcdef)")
     (told,) = [one.value.replace("\\", "") for one in app.warning if "is not offered here" in one.value]
     assert told.startswith("The cohort in this link, “own notes of 9 patients (0123456789abcdef)”, is not offered")
-    app.query_params.pop("ledger_cohort", None)  # as the browser does once the box has refused it
     app.run()
     assert any("is not offered here" in one.value for one in app.warning)
     box = app.selectbox(key="ledger_cohort")
-    box.set_value(next(one for one in (SMOKE.digest(), other.corpus.digest()) if one != box.value)).run()
+    box.set_value(next(one for one in (SMOKE.digest(), second) if one != box.value)).run()
     assert not app.exception and not any("is not offered here" in one.value for one in app.warning)
     assert not any("is not offered here" in one.value for one in opened().warning)
+
+
+def test_a_chosen_cohort_is_in_the_address_and_back_brings_the_one_before(second, monkeypatch):
+    app = opened()
+    start = app.selectbox(key="ledger_cohort").value
+    other = next(one for one in (SMOKE.digest(), second) if one != start)
+    assert "ledger_cohort" not in app.query_params
+    app.selectbox(key="ledger_cohort").set_value(other).run()
+    assert app.query_params["ledger_cohort"] == other, "the page writes it: an entry in the browser's history"
+    app.switch_page("pages/report.py").run()
+    app.switch_page("pages/ledger.py").run()
+    assert app.selectbox(key="ledger_cohort").value == other, "a link of the menu keeps the choice"
+    app.query_params["ledger_cohort"] = other
+    app.run()
+    del app.query_params["ledger_cohort"]
+    monkeypatch.setattr(linked_choice, "by_history", lambda: True)
+    assert app.run().selectbox(key="ledger_cohort").value == start and not app.exception
+
+
+def test_a_link_of_an_earlier_version_names_the_cohort_in_words(second):
+    labels = opened().selectbox(key="ledger_cohort").options
+    for digest in (SMOKE.digest(), second):
+        app = opened(ledger_cohort=next(label for label in labels if digest in label))
+        assert app.selectbox(key="ledger_cohort").value == digest and not app.warning
 
 
 @pytest.mark.parametrize("before", [None, "tiny hospital"])
