@@ -58,9 +58,10 @@ def before_training(corpus: Corpus, spec: RunSpec) -> bool:
 picture, knobs = st.columns([3, 2], gap="large")
 with picture:
     job = monitor.watched()
-    # In a class the newest run is another student's. Elsewhere it is most likely one's own, before a reload.
+    # In a class the newest run is another student's. Elsewhere it is most likely one's own, before a reload. One that
+    # was cancelled or failed has no result that should come before the next training.
     in_class = monitor.engine().limits.in_class
-    live_first = job is not None and not (in_class and monitor.is_of_others(job))
+    live_first = job is not None and not ((in_class or job.state != "done") and monitor.is_of_others(job))
     first, second = st.container(), st.container()
     live, coming = (first, second) if live_first else (second, first)
 with knobs:
@@ -90,7 +91,7 @@ if ready and asked and spec is not None:
 with live:
     if job is None or job.active:
         heading = "While training"
-    elif monitor.is_of_others(job):
+    elif monitor.is_of_others(job) and job.state == "done":
         heading = "Latest run on this server"
     else:
         heading = "After training" if job.state == "done" else "Last training"

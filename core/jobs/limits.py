@@ -148,7 +148,7 @@ def check(limits: Limits, request: Request, *, own: int, everybody: int, day_min
         jobs = "1 job" if own == 1 else f"{own} jobs"
         raise Refused(
             f"You have {jobs} waiting or running, and the limit here is {limits.jobs}. Wait until one is done, or "
-            "cancel one on the Train page."
+            "cancel one in the training queue (page Train)."
         )
     if limits.day_minutes is not None and day_minutes + request.minutes > limits.day_minutes:
         raise Refused(

@@ -20,6 +20,7 @@ from pages.parts.access import gate, viewer
 from pages.parts.common import chart_style, shell
 from pages.parts.common.phi_text import literal
 from pages.parts.jobs import samples, waiting
+from pages.parts.jobs.last_ended import last_ended
 from pages.parts.jobs.live_strips import loss_sentence, strips
 from pages.parts.jobs.sentences import already_trained, job_title, private_jobs, title
 from pages.parts.pickers import run_picker
@@ -266,19 +267,12 @@ def _changed(jobs: Sequence[Job]) -> bool:
 
 
 def _watched(jobs: Sequence[Job]) -> Job | None:
-    """The job chosen in this browser (it may have ended), else one under way, else the training that ended last."""
+    """The job chosen in this browser (it may have ended), else one under way, else the last that ended."""
     chosen = st.session_state.get("watched")
     job = status(chosen) if chosen else None
     if job is not None and not owner.workspace().shows(job.spec.corpus):  # its notes were deleted while it runs
         job = None
-    return job or next((job for job in jobs if job.active), None) or _last_trained()
-
-
-def _last_trained() -> Job | None:
-    """The training that ended last, of those that the viewer may see: a reloaded page shows it again."""
-    runs = (run for run in owner.workspace().runs() if not run.shipped and not run.spec.is_base)
-    newest = next(runs, None)
-    return None if newest is None else status(newest.id)
+    return job or next((job for job in jobs if job.active), None) or last_ended(engine(), jobs)
 
 
 def progress_bar(job: Job, progress: Progress) -> None:

@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.jobs.engine import Engine, Job
-from core.jobs.limits import User
+from core.jobs.limits import Limits, User
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS, PrivacySpec, RunSpec, recipe
 from pages.parts.jobs import monitor
@@ -273,3 +273,22 @@ def test_a_training_that_ends_while_the_queue_is_drawn_is_listed_once(
     app = visit("train", **TINY)
     assert not app.exception
     assert [button.key for button in app.button].count(f"watch-{spec.run_id}") == 1
+
+
+def test_a_job_that_was_cancelled_is_shown_as_cancelled_after_a_reload(engine: Engine, monkeypatch) -> None:
+    """Another tab may have cancelled it: “Nothing is being trained” would leave the reader to guess."""
+    monkeypatch.setattr(engine, "limits", Limits())
+    _, own = submitted(engine)
+    engine.cancel(own)
+    app = visit("train", **TINY)
+    assert "Last training" in [one.value for one in app.header]
+    assert any("cancelled" in shown.value for shown in app.markdown)
+    assert not any("Nothing is being trained" in told.value for told in app.info)
+
+
+def test_in_a_class_another_student_s_cancelled_job_is_not_shown_as_one_s_own(engine: Engine) -> None:
+    other = engine.submit(spec_of(7), OTHER).id
+    engine.cancel(other, OTHER)
+    app = visit("train", **TINY)
+    assert any("Nothing is being trained" in told.value for told in app.info)
+    assert "Last training" not in [one.value for one in app.header]
