@@ -112,6 +112,7 @@ if pair:
         if prompt_session.tries():  # where the Stop button was: on the first screen, above the texts
             with notice:
                 shell.link("lesson", "Next: the lesson, in five steps", icon=":material/arrow_forward:")
+    prompt_session.say_lost()
     slots = columns(pair)
     st.html(phi_text.legend_html())
 else:

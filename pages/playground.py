@@ -144,6 +144,7 @@ if typed is not None:
 prompts(masked=any(run.spec.model.kind != "gpt2" for run in pair))
 answers_at = st.container()
 notice = st.empty()
+prompt_session.say_lost()
 if unasked:
     notice.caption("The chosen model is gone, so the prompt was not sent. Choose a model and ask again.")
 if prompt_session.tries() and prompt_session.tries()[-1].removed:

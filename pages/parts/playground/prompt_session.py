@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from typing import Literal
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -26,15 +27,39 @@ MOST_SEED = 2**31
 LINKED_SECONDS = 0.3  # after which a link's prompt is answered
 LINKED_CHARACTERS = 1_000  # of a prompt: browsers and proxies cut longer addresses
 KEPT_TRIES = 200  # older ones are not counted any more
+ANSWERED = "answers-shown"  # key of a hidden box: how many answers the browser was sent
+LOST = "answers_lost"  # in the session: an earlier session of this browser ended with its answers
+GONE = "Your earlier answers and counts are gone: the server was restarted, or the connection was lost for long."
 EXAMPLES = frozenset(prompt.text for prompt in PROMPTS)
 
 
 def begin() -> None:
     """Initialise the session's state, and keep the partial text of a try that a click interrupted."""
+    is_new = "tries" not in st.session_state
     st.session_state.setdefault("tries", [])
+    _notice_loss(is_new)
     if "next_seed" not in st.session_state:
         st.session_state.next_seed = _first_seed()
     _take_live()
+
+
+def _notice_loss(is_new: bool) -> None:
+    """Notice that a new session talks to a browser that shows the answers of an earlier one, which are gone.
+
+    A server that was started again, or that ended the session of a lost connection, knows nothing of them. The browser
+    keeps their number in a box that the style sheet hides, and sends it with its first click.
+    """
+    if not is_new:
+        st.session_state[ANSWERED] = len(tries())
+    answered = st.number_input("Answers", value=0, key=ANSWERED, label_visibility="collapsed")
+    if is_new and answered:
+        st.session_state[LOST] = True
+
+
+def say_lost() -> None:
+    """Say that earlier answers are gone, until there are two new ones."""
+    if st.session_state.get(LOST) and len(tries()) < 2:
+        st.caption(GONE)
 
 
 @gone.drops
@@ -216,7 +241,14 @@ def chips(label: str, prompts: Sequence[str], *, key: str, label_shown: bool = T
             queue(st.session_state[key])
             st.session_state[key] = None
 
-    st.pills(label, prompts, key=key, on_change=picked, label_visibility="visible" if label_shown else "collapsed")
+    taken = f"{key}_taken"
+    if st.session_state.pop(taken, False):
+        st.session_state[key] = None
+    shown: Literal["visible", "collapsed"] = "visible" if label_shown else "collapsed"
+    chosen = st.pills(label, prompts, key=key, on_change=picked, label_visibility=shown)
+    if chosen is not None:  # the first click after a lost session: a new one has no callback yet
+        queue(chosen)
+        st.session_state[taken] = True
 
 
 def answer_queued(
