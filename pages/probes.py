@@ -11,7 +11,11 @@ from pages.parts.jobs import battery
 from pages.parts.pickers import run_picker
 from pages.parts.probes import cards as probe_cards
 from pages.parts.probes import try_it, variants
+from pages.parts.probes.methods import HOW
 from pages.parts.session import owner
+
+NOT_RUN = "The probes have not been run on this model yet."
+NO_FIGURES = "The probes were run on this model. Their figures come at the end of the full audit."
 
 shell.page(
     "probes",
@@ -37,7 +41,8 @@ def show(run: Run) -> None:
     """All cards of a run, if it was probed."""
     figures = probe_cards.figures(run)
     if figures.empty:
-        st.info("The probes have not been run on this model yet.", icon=":material/fingerprint:")
+        done = {name for name, one in owner.workspace().audit(run.id).outcomes().items() if one.state == "done"}
+        st.info(NO_FIGURES if done & set(HOW) else NOT_RUN, icon=":material/fingerprint:")
         return
     made = cards(figures)
     for card in made:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -61,6 +62,20 @@ def test_a_run_that_was_not_probed_offers_the_battery(data, smoke_specs):
     app = opened(run=smoke_specs["dp"].run_id)
     assert any("not been run on this model" in info.value for info in app.info) and not app.get("plotly_chart")
     assert any(button.label == LABEL for button in app.button)
+
+
+def test_after_an_audit_that_was_cancelled_it_does_not_say_that_no_probe_was_run(
+    monkeypatch, probed, smoke_specs, tmp_path
+):
+    """Figures are computed at the end of an audit, and the button says how many attacks were run."""
+    root = shutil.copytree(probed, tmp_path / "data")
+    run_id = smoke_specs["plain"].run_id
+    for file in (root / "audits" / run_id).glob(f"tables/{FIGURES}/*.parquet"):
+        file.unlink()
+    monkeypatch.setenv("PHILAB_DATA", str(root))
+    told = [info.value for info in opened(run=run_id).info]
+    assert any("figures come at the end" in one for one in told)
+    assert not any("not been run" in one for one in told)
 
 
 def test_every_probe_has_its_words_its_picture_and_its_method():
