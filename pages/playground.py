@@ -23,9 +23,9 @@ def pick_pair(runs: list[Run]) -> list[Run]:
     left, right = run_picker.opening_pair(runs)
     first, second = st.columns(2, gap="large")
     with first:
-        chosen = run_picker.pick("Left model", runs, left, key="left", wide=True)
+        chosen = run_picker.pick("Left model", runs, left, key="left")
     with second:
-        other = run_picker.pick("Right model", runs, right or left, key="right", wide=True)
+        other = run_picker.pick("Right model", runs, right or left, key="right")
     return [chosen, other]
 
 

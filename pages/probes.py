@@ -52,7 +52,7 @@ def show(run: Run) -> None:
 
 runs = choices()
 if runs:
-    picked = run_picker.pick("Model", runs, run_picker.own(runs) or runs[0], key="run", wide=True)
+    picked = run_picker.pick("Model", runs, run_picker.own(runs) or runs[0], key="run")
     with layout.fresh("answer", picked.id):
         show(picked)
         variants.section(picked, runs)

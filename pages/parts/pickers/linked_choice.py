@@ -11,7 +11,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from pages.parts.common.phi_text import literal, visible
 from pages.parts.session import classroom
 
-FITS, FITS_WIDE = 32, 54  # characters of a name that a select box shows at 1280 pixels
+FITS = 10  # characters of a name that every select box shows, also one beside a picture at 900 pixels
 MOST = 200  # characters of a name that are written below its box
 
 
@@ -82,13 +82,12 @@ def say_missing(
         )
 
 
-def whole_name(name: str, *, wide: bool = False) -> str:
-    """The chosen name as HTML, to be written below its box if the box cuts it off; empty where it fits at 1280 pixels.
+def whole_name(name: str) -> str:
+    """The chosen name as HTML, to be written below its box if the box cuts it off; empty where it fits everywhere.
 
-    A larger window has larger boxes, of which the server knows nothing: the style sheet hides the name where its
-    letters fit. `wide`: the box has half the page, not the narrow column of the knobs.
+    The server does not know how wide a box is: the style sheet hides the name where its letters fit.
     """
-    if len(name) <= (FITS_WIDE if wide else FITS):
+    if len(name) <= FITS:
         return ""
     shown = html.escape(visible(name if len(name) <= MOST else f"{name[:MOST]} …"))
     return f'<div class="whole-name"><p style="--letters: {len(name)}">{shown}</p></div>'

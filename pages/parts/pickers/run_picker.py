@@ -260,10 +260,10 @@ def short_names(chosen: Sequence[Run]) -> list[str]:
     return names
 
 
-def pick(title: str, runs: Sequence[Run], default: Run | None, *, key: str, wide: bool = False) -> Run:
+def pick(title: str, runs: Sequence[Run], default: Run | None, *, key: str) -> Run:
     """A select box over `runs` (not empty). The choice is kept in the session and in the link (`?key=<run id>`).
 
-    A name that is longer than the box is written below it; a `wide` box, of half the page, holds more of it.
+    A name that is longer than the box is written below it.
 
     `bind="query-params"` would put the label into the link. Labels change when further runs appear; ids do not.
     """
@@ -290,7 +290,7 @@ def pick(title: str, runs: Sequence[Run], default: Run | None, *, key: str, wide
         on_change=picked,
     )
     found = runs[ids.index(chosen)] if chosen in ids else runs[ids.index(first)]
-    if name := linked_choice.whole_name(names[found.id], wide=wide):
+    if name := linked_choice.whole_name(names[found.id]):
         st.html(name)
     gone_models.say(key, [found], ids, names[found.id])
     if st.query_params.get(key) not in gone_models.said(key):
