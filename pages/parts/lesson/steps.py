@@ -345,12 +345,8 @@ def _bin(value: float, bins: tuple[tuple[str, float], ...]) -> str:
 
 
 def _model(figures: Figures) -> dict[str, str]:
-    """The trade-off's parameter for the model; nothing for its default.
-
-    Streamlit drops a default from the address by a further entry in the history, and one click of Back is then lost.
-    """
-    kind = figures.sweep.model.kind
-    return {} if kind == next(iter(MODEL_NAMES)) else {"model": MODEL_NAMES[kind]}
+    """The trade-off's parameter for the model, which the reader may have changed there."""
+    return {"model": MODEL_NAMES[figures.sweep.model.kind]}
 
 
 def _pair(figures: Figures) -> dict[str, str]:

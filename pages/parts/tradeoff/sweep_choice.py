@@ -10,14 +10,15 @@ from streamlit.delta_generator import DeltaGenerator
 from core.evaluation.sweep.sizes import other_sizes, rounded
 from core.evaluation.sweep.sweeps import Sweep
 from core.spec.model_names import MODEL_NAMES
-from pages.parts.common import layout
-from pages.parts.common.query_params import KEEP
+from pages.parts.common import layout, query_params
 from pages.parts.pickers import linked_choice, sweep_picker
 
 OTHER = 0  # the choice “other hospitals”
-HOSPITAL = "hospital"  # key of the size, in the link too
+MODEL, HOSPITAL = "model", "hospital"  # keys of the model and of the size in the link
 _ASKED = "asked_family"  # in the session: the runs that the link named last
-PICKED = "picked_hospital"  # in the session: the model and the size that were chosen last
+_CLICKED = "model_clicked"  # in the session: a model was chosen, or got the size of another; not in the link yet
+_UNUSUAL = "size_unusual"  # in the session: the size is not the one that the model opens with
+PICKED = "size_picked"  # in the session: the model and the size that were chosen last
 
 
 def choose(found: Sequence[Sweep]) -> tuple[Sweep, DeltaGenerator]:
@@ -26,16 +27,15 @@ def choose(found: Sequence[Sweep]) -> tuple[Sweep, DeltaGenerator]:
     Returns:
         The sweep, and the place for the page's own control in the same row.
     """
-    kinds = [kind for kind in MODEL_NAMES if any(sweep.model.kind == kind for sweep in found)]
+    kinds = {name: kind for kind, name in MODEL_NAMES.items() if any(sweep.model.kind == kind for sweep in found)}
     row = st.container(horizontal=True, vertical_alignment="bottom", key="choice")
     knobs = layout.folded_knobs(row.container(width="content"), "Model and hospital").container(
         horizontal=True, vertical_alignment="bottom"
     )
-    kind = knobs.segmented_control(
-        "Model", kinds, default=kinds[0], required=True, format_func=MODEL_NAMES.__getitem__, key="model", **KEEP
-    )
+    kind = kinds[_model(list(kinds), knobs)]
     same = [sweep for sweep in found if sweep.model.kind == kind]
     size, offered = _size(same, knobs)
+    _note_clicked(kind)
     if size is not None and len(offered) == 1:
         return offered[0], row
     names = sweep_picker.distinct_names(offered, sweep_picker.curve_name)
@@ -50,6 +50,43 @@ def choose(found: Sequence[Sweep]) -> tuple[Sweep, DeltaGenerator]:
         help="Only runs that differ in ε and seed are compared.",
     )
     return chosen, place
+
+
+def _model(names: Sequence[str], knobs: DeltaGenerator) -> str:
+    """The model chosen, by its name.
+
+    It is not bound to the link: Streamlit would replace the address, and Back would not bring the model before.
+    """
+    linked_choice.adopt(MODEL, MODEL, names)
+    if st.session_state.get(MODEL) not in names:
+        before = (st.query_params.get(MODEL), st.session_state.get(f"picked_{MODEL}"))
+        st.session_state[MODEL] = next((one for one in before if one in names), names[0])
+    chosen = knobs.segmented_control(
+        "Model", names, required=True, key=MODEL, on_change=_clicked, persist_state="session"
+    )
+    return chosen or names[0]
+
+
+def _clicked() -> None:
+    """Have `_note_clicked` put the model into the link, once its size is known."""
+    st.session_state[_CLICKED] = True
+
+
+def _note_clicked(kind: str) -> None:
+    """Put a model that was chosen just now into the link, with the size: both are one entry in the history."""
+    if st.session_state.pop(_CLICKED, False):
+        _write(kind)
+    linked_choice.shown(MODEL, MODEL_NAMES[kind])  # when the link holds it: else Back would bring it
+
+
+def _write(kind: str) -> None:
+    new = {MODEL: MODEL_NAMES[kind]}
+    size = st.session_state.get(f"{HOSPITAL}-{kind}")
+    if size is not None and (HOSPITAL in st.query_params or st.session_state.get(_UNUSUAL)):
+        new[HOSPITAL] = size
+    for key, value in new.items():
+        st.session_state[f"picked_{key}"] = st.session_state[f"linked_{key}"] = value
+    query_params.write(new)
 
 
 def _size(same: Sequence[Sweep], knobs: DeltaGenerator) -> tuple[int | None, Sequence[Sweep]]:
@@ -81,20 +118,21 @@ def _chosen_size(kind: str, sizes: dict[str, int], start: int, knobs: DeltaGener
     control when the reader goes back.
     """
     widget = f"{HOSPITAL}-{kind}"
-    back = linked_choice.by_history()
-    for other in MODEL_NAMES:
-        if other != kind and not back:  # a change would be a new entry, and there would be no way further back
-            st.query_params.pop(f"{HOSPITAL}-{other}", None)
-    linked_choice.adopt(widget, widget, sizes)
+    back, linked = linked_choice.by_history(), st.query_params.get(HOSPITAL)
+    moved = linked in sizes and linked != st.session_state.get(f"linked_{HOSPITAL}")  # the link, not a click
+    linked_choice.adopt(HOSPITAL, widget, sizes)
     usual = next(label for label, notes in sizes.items() if notes == start)
-    carried = None if back else _carried(kind, sizes)
-    if widget not in st.query_params and (new or back or carried is not None):
-        st.session_state[widget] = usual if new or carried is None else carried
-        if st.session_state[widget] != usual:
-            linked_choice.share(widget, widget, sizes)
+    carried = None if back or moved else _carried(kind, sizes)
+    before = (linked, st.session_state.get(f"picked_{HOSPITAL}"))
+    if linked not in sizes and (new or back):
+        st.session_state[widget] = usual
+    elif back:
+        st.session_state[widget] = linked
+    elif carried is not None:
+        st.session_state[widget], st.session_state[_CLICKED] = carried, True
     elif st.session_state.get(widget) not in sizes:
-        before = (st.query_params.get(widget), st.session_state.get(f"picked_{widget}"))
         st.session_state[widget] = next((one for one in before if one in sizes), usual)
+    st.session_state[_UNUSUAL] = st.session_state[widget] != usual
     chosen = knobs.segmented_control(
         "Training notes (rounded)",
         list(sizes),
@@ -102,7 +140,7 @@ def _chosen_size(kind: str, sizes: dict[str, int], start: int, knobs: DeltaGener
         key=widget,
         help="The size of the hospital. These hospitals differ only in how many patients they have.",
         on_change=linked_choice.share,
-        args=(widget, widget, sizes),
+        args=(HOSPITAL, widget, sizes),
         persist_state="session",  # else a browser that gets two reruns before it draws has nothing chosen
     )
     return sizes.get(chosen or "", start)

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from streamlit.runtime.state.query_params import QueryParams
 from streamlit.testing.v1 import AppTest
 
 from core.evaluation.stats.bootstrap import Interval
@@ -252,47 +253,98 @@ def test_the_size_stays_when_the_model_changes(monkeypatch):
 def _sizes() -> None:
     import streamlit as st
 
+    from core.spec.model_names import MODEL_NAMES
     from pages.parts.tradeoff import sweep_choice
 
     sizes = {"3,000": 3_010, "12,000": 12_040}
-    kind = st.segmented_control("Model", ["gpt2", "distilbert"], default="gpt2", required=True, key="model")
+    kind = {name: one for one, name in MODEL_NAMES.items()}[sweep_choice._model(list(MODEL_NAMES.values()), st._main)]
     size = sweep_choice._chosen_size(kind, sizes, 12_040, st._main, new=st.session_state.pop("new", False))
     st.session_state[sweep_choice.PICKED] = (kind, size)
+    sweep_choice._note_clicked(kind)
     st.text(size)
 
 
-def test_a_size_that_another_model_keeps_stands_in_the_link():
-    app = AppTest.from_function(_sizes, default_timeout=90)
-    app.query_params["hospital-gpt2"] = "3,000"
-    assert app.run().text[0].value == "3010"
-    app.segmented_control(key="model").set_value("distilbert").run()
-    assert app.text[0].value == "3010" and app.segmented_control(key="hospital-distilbert").value == "3,000"
-    assert app.query_params["hospital-distilbert"] in ("3,000", ["3,000"]) and "hospital-gpt2" not in app.query_params
-    app.segmented_control(key="hospital-distilbert").set_value("12,000").run()
-    app.segmented_control(key="model").set_value("gpt2").run()
-    assert not app.exception and app.text[0].value == "12040"
-    assert app.segmented_control(key="hospital-gpt2").value == "12,000"
+@pytest.fixture
+def sizes() -> AppTest:
+    """The model and the size alone."""
+    return AppTest.from_function(_sizes, default_timeout=90)
 
 
-def test_back_to_a_link_without_a_size_chooses_the_usual_one(monkeypatch):
-    app = AppTest.from_function(_sizes, default_timeout=90)
-    app.query_params["hospital-gpt2"] = "3,000"
-    app.run()
-    app.segmented_control(key="model").set_value("distilbert").run()
+def pick(app: AppTest, key: str, value: str) -> AppTest:
+    app.segmented_control(key=key).set_value(value).run()
+    assert not app.exception
+    return app
+
+
+def linked(app: AppTest) -> dict[str, str]:
+    return {key: value if isinstance(value, str) else value[-1] for key, value in app.query_params.items()}
+
+
+def test_a_size_that_another_model_keeps_stands_in_the_link(sizes):
+    sizes.query_params["hospital"] = "3,000"
+    assert sizes.run().text[0].value == "3010"
+    pick(sizes, "model", "DistilBERT")
+    assert sizes.text[0].value == "3010" and sizes.segmented_control(key="hospital-distilbert").value == "3,000"
+    assert linked(sizes) == {"model": "DistilBERT", "hospital": "3,000"}
+    pick(sizes, "hospital-distilbert", "12,000")
+    pick(sizes, "model", "GPT-2")
+    assert sizes.text[0].value == "12040" and linked(sizes) == {"model": "GPT-2", "hospital": "12,000"}
+    assert sizes.segmented_control(key="hospital-gpt2").value == "12,000"
+
+
+@pytest.mark.parametrize("asked", [{}, {"hospital": "3,000"}, {"model": "BERT", "hospital": "12,000"}])
+def test_another_model_is_one_entry_in_the_history(sizes, monkeypatch, asked):
+    for key, value in asked.items():
+        sizes.query_params[key] = value
+    sizes.run()
+    sent: list[str] = []
+    send = QueryParams._send_query_param_msg
+
+    def counted(parameters: QueryParams) -> None:
+        sent.append(str(parameters))
+        send(parameters)
+
+    monkeypatch.setattr(QueryParams, "_send_query_param_msg", counted)
+    pick(sizes, "model", "DistilBERT")
+    sizes.run()
+    assert len(sent) == 1 and linked(sizes)["model"] == "DistilBERT"
+
+
+def test_back_brings_the_model_before(sizes, monkeypatch):
+    pick(pick(sizes.run(), "hospital-gpt2", "3,000"), "model", "DistilBERT")
     monkeypatch.setattr(linked_choice, "by_history", lambda: True)
-    del app.query_params["hospital-distilbert"]
-    app.run()
-    assert app.text[0].value == "12040" and app.segmented_control(key="hospital-distilbert").value == "12,000"
+    del sizes.query_params["model"]
+    sizes.run()
+    assert sizes.segmented_control(key="model").value == "GPT-2" and sizes.text[0].value == "3010"
+    del sizes.query_params["hospital"]
+    sizes.run()
+    assert sizes.segmented_control(key="model").value == "GPT-2" and sizes.text[0].value == "12040"
+    assert not sizes.exception and linked(sizes) == {}
 
 
-def test_a_link_to_runs_of_another_size_moves_the_control():
-    app = AppTest.from_function(_sizes, default_timeout=90).run()
-    app.segmented_control(key="hospital-gpt2").set_value("3,000").run()
-    assert app.text[0].value == "3010"
-    del app.query_params["hospital-gpt2"]
-    app.session_state["new"] = True
-    app.run()
-    assert app.text[0].value == "12040" and app.segmented_control(key="hospital-gpt2").value == "12,000"
+def test_back_to_a_link_without_a_size_chooses_the_usual_one(sizes, monkeypatch):
+    sizes.query_params["hospital"] = "3,000"
+    pick(sizes.run(), "model", "DistilBERT")
+    monkeypatch.setattr(linked_choice, "by_history", lambda: True)
+    del sizes.query_params["hospital"]
+    sizes.run()
+    assert sizes.text[0].value == "12040" and sizes.segmented_control(key="hospital-distilbert").value == "12,000"
+
+
+def test_a_link_to_another_model_and_size_is_followed(sizes):
+    pick(sizes.run(), "hospital-gpt2", "12,000")
+    sizes.query_params["model"], sizes.query_params["hospital"] = "DistilBERT", "3,000"
+    sizes.run()
+    assert sizes.text[0].value == "3010" and sizes.segmented_control(key="model").value == "DistilBERT"
+
+
+def test_a_link_to_runs_of_another_size_moves_the_control(sizes):
+    pick(sizes.run(), "hospital-gpt2", "3,000")
+    assert sizes.text[0].value == "3010"
+    del sizes.query_params["hospital"]
+    sizes.session_state["new"] = True
+    sizes.run()
+    assert sizes.text[0].value == "12040" and sizes.segmented_control(key="hospital-gpt2").value == "12,000"
 
 
 def test_sizes_that_round_to_the_same_are_written_in_full():
