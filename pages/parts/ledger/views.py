@@ -168,7 +168,7 @@ def _table(releases: Sequence) -> None:
                 "released": f"{datetime.fromtimestamp(one.time, UTC):%Y-%m-%d %H:%M} UTC",
                 "what": f"{one.kind} {one.name}",
                 "ε on its own": guaranteed_text(one.epsilon()) + (f" per {one.unit}" if one.unit else ""),
-                "seed": one.seed,
+                "seed": "–" if one.seed is None else str(one.seed),
                 "reason": one.reason,
                 "chosen": "" if one.choice is None else one.choice.text(),
             }

@@ -159,6 +159,7 @@ def test_a_release_is_shown_agreed_to_and_then_counts(workspace, smoke_specs):
     assert totals(app)["For one note, all releases together"] == "ε = 8"
     assert totals(app)["For one patient, all releases together"] == "see below"
     assert app.dataframe[0].value["reason"].tolist() == ["for the class"]
+    assert app.dataframe[0].value["seed"].tolist() == ["–"], "secret noise has none, and an empty cell reads “None”"
     assert run_id not in app.selectbox(key="release_run").options, "it cannot be released twice"
     assert "For the patient with the most notes" in said(app)
     assert app.get("plotly_chart")
