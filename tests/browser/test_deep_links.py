@@ -115,3 +115,23 @@ def test_a_tile_opens_its_claim_and_the_link_says_so(tab, server):
     title = tab.get_by_role("heading", level=2).first
     expect(title).to_have_text(re.compile(f"^{opened}: "))
     expect(title).to_be_in_viewport(timeout=WAIT)
+
+
+def test_a_tap_opens_the_tile_that_was_tapped(chromium, server):
+    """Plotly chooses what the pointer was over before a click, and a finger was over nothing, or the tile before."""
+    page = chromium.new_page(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page.set_default_timeout(WAIT)
+    page.goto(f"{server}/findings")
+    settled(page)
+    tiles = page.locator(".js-plotly-plot").first
+    for number in (2, 5, 8):
+        tile = tiles.locator(".bars .points").first.locator(".point").nth(number)
+        expect(tile).to_be_visible(timeout=WAIT)
+        page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, 0)")
+        page.wait_for_timeout(500)
+        box = tile.bounding_box()
+        page.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        claim = tiles.evaluate("(figure, number) => figure.data[0].customdata[number][0]", number)
+        expect(page).to_have_url(re.compile(f"claim={claim}$"), timeout=WAIT)
+        settled(page)
+    page.close()

@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.evaluation.wording import NBSP, percent
+from pages.parts.common import page_files
 from pages.parts.session import resources
 
 # Okabe and Ito 2008, "Color universal design": colours that colour-blind readers can distinguish.
@@ -74,6 +75,9 @@ def show(
     if fills:
         figure.update_layout(height=None)
     height: Literal["content", "stretch"] = "stretch" if fills else "content"
+    if on_select != "ignore":
+        taps = st.components.v2.component("philab_chart_taps", js=page_files.component("chart_taps.js"))
+        taps(key=f"chart-taps-{key}")
     return st.plotly_chart(figure, width="stretch", height=height, key=key, alt=alt, config=CONFIG, on_select=on_select)
 
 
