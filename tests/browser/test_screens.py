@@ -97,6 +97,15 @@ def test_on_a_phone_the_slider_its_chart_and_what_is_said_about_them_follow_each
     assert others == sorted(others, reverse=True), "what is drawn is chosen between the slider and the sentences"
 
 
+def test_with_letters_twice_as_large_the_counts_stay_in_their_columns(tab, server):
+    """The first columns of the counts do not wrap where a column has room: it is measured in letters, not in pixels."""
+    tab.goto(f"{server}/playground")
+    expect(tab.locator(".tally").last).to_be_visible(timeout=WAIT)
+    tab.evaluate("document.documentElement.style.fontSize = '200%'")
+    beyond = "[...document.querySelectorAll('.tally')].map(one => one.offsetWidth - one.parentElement.clientWidth)"
+    assert all(pixels <= 0 for pixels in tab.evaluate(beyond))
+
+
 def test_a_table_offers_no_download_of_its_own(tab, server):
     tab.goto(f"{server}/patients")
     table = tab.get_by_test_id("stDataFrame").last
