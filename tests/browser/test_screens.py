@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.served import WAIT, in_link, no_traceback, settled, to_entry
@@ -95,6 +96,17 @@ def test_on_a_phone_the_slider_its_chart_and_what_is_said_about_them_follow_each
     slider, chart, *others = tops()
     assert abs(slider - chart) < 20, "the chart is beside the slider"
     assert others == sorted(others, reverse=True), "what is drawn is chosen between the slider and the sentences"
+
+
+@pytest.mark.parametrize("touch", [True, False])
+def test_keys_are_named_on_buttons_where_there_is_a_keyboard(chromium, server, touch):
+    page = chromium.new_page(viewport={"width": 390, "height": 844}, has_touch=touch, is_mobile=touch)
+    page.set_default_timeout(WAIT)
+    page.goto(f"{server}/lesson?step=1")
+    button = page.get_by_role("button", name="Next").first
+    expect(button).to_be_visible(timeout=WAIT)
+    expect(button.locator("kbd")).to_be_visible(visible=not touch)
+    page.close()
 
 
 def test_with_letters_twice_as_large_the_counts_stay_in_their_columns(tab, server):
