@@ -5,9 +5,15 @@ A test is quick by default. It is slow if it has the marker `slow`, if it drives
 
 One process runs all tests of a file, so that the file's fixtures are made once. One process runs all browser tests,
 which share a server and a browser. They come first: they take longest, and wait for the browser much of the time.
+
+What is imported and collected stays until the end, about a gigabyte of objects. Python's garbage collector would go
+through it again and again: it is off while tests are collected, and passes over what is there by then.
 """
 
 from __future__ import annotations
+
+import gc
+from collections.abc import Generator
 
 import pytest
 from xdist.scheduler import LoadFileScheduling
@@ -17,6 +23,21 @@ BROWSER = "tests/browser/"
 
 def _is_slow(item: pytest.Item) -> bool:
     return "made_once" in getattr(item, "fixturenames", ()) or item.get_closest_marker("browser") is not None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # a library that looks for leaks at the end would report what is passed over
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
