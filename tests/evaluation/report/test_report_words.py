@@ -165,10 +165,28 @@ def test_the_same_training_without_noise_is_told_with_its_leaks():
     assert apart.startswith("The two runs differ in more than noise") and "batch 64" in apart and "16" in apart
     assert "with privacy" in apart
     assert "noise. With ε = 8: " in differences([plain, private], with_epsilon=True)
+    assert "learning rate" not in apart  # both have the same
     assert without.replace("\u00a0", " ") == (
         "The same training without noise: the loss attack has an AUC by note of 0.600 (95 % interval 0.550 to 0.650); "
         "patients for whom it wrote a direct identifier: 25 % (95 % interval 20 % to 30 %) against 1.0 % (95 % "
         "interval 0 % to 2.0 %) for held-out patients: this is more than chance: the model memorised patients."
+    )
+
+
+def test_two_runs_with_different_learning_rates_differ_in_them_too():
+    private = made(
+        spec=RunSpec(
+            privacy=PrivacySpec(target_epsilon=8.0),
+            training=TrainingSpec(epochs=6, batch_size=512, learning_rate=0.0034),
+        )
+    )
+    plain = made(spec=RunSpec(training=TrainingSpec(epochs=8, batch_size=16, learning_rate=0.002)))
+    assert differences([plain, private]) == (
+        "The two runs differ in more than noise: with privacy 6 epochs, batch 512, learning rate 0.0034, every "
+        "gradient clipped; without privacy 8 epochs, batch 16, learning rate 0.002, nothing clipped."
+    )
+    assert "With ε = 8: 6 epochs, batch 512, learning rate 0.0034, every" in differences(
+        [private, plain], with_epsilon=True
     )
 
 
