@@ -234,7 +234,7 @@ CLAIMS = (
     ),
     Claim(
         id="M-c32",
-        title="Inserted names make members' notes harder",
+        title="Inserted names make members' notes harder, by the token",
         says="Notes with an inserted name have a higher loss on average, because names are hard to predict: the reason "
         "why the loss attack becomes weaker (M-c17).",
         figure="mean loss 2.14 for samples with inserted names, 1.61 for regular ones",
@@ -246,13 +246,18 @@ CLAIMS = (
         rule=Above(),
         needs=_insertion_needs("distilbert", LOSS),
         sizes=CLASSROOM,
-        differs="A name opens a whole note of 76 tokens on average, where the paper's opens each sample. The two means "
-        f"were known when this rule was written, the interval was not. {LATER_SEEDS} {SYNTHETIC}",
+        differs="A name opens a whole note of 76 tokens on average; the paper's opens each sample. The paper does "
+        "not say whether its losses are means or sums over hidden tokens; its equation 2 has the sum. Here it is the "
+        "mean, as in the loss attack. The two means were known when this rule was written, the interval was not. "
+        f"{LATER_SEEDS} {SYNTHETIC}",
         why={
             "does not hold": "On seed 1 members' notes with names are easier, by .016 nats a token. On seeds 0 and 2 "
             "the difference is −.005, and both intervals include 0. The paper's are harder by .53. The model reads its "
             "notes until it knows the names, and each patient's name opens about ten of them. After two epochs such "
-            "notes are harder here, too, by .09 nats (M-c52). With seed 0 alone the verdict was “cannot tell”."
+            "notes are harder here, too, by .09 nats (M-c52). With seed 0 alone the verdict was “cannot tell”. The "
+            "verdict depends on the unit: a name adds 7 tokens to the other 69, so summed over its tokens a note with "
+            "a name has 2.9 to 3.8 nats more, and every interval is above 0 (2.2 to 4.6; computed afterwards). The "
+            "loss attack becomes stronger in either unit: by the sum its AUC is .64 instead of .63 (M-c17)."
         },
         page="membership",
     ),
