@@ -91,17 +91,21 @@ def percentile_interval(value: float, drawn: np.ndarray, patients: int, confiden
 
     Args:
         value: The statistic in the data as they are. If it is not finite, there is no interval.
-        drawn: Its values in the resamples, (resamples,). Values that are not finite (resamples in which the statistic
-            is undefined) are dropped.
+        drawn: Its values in the resamples, (resamples,). NaN stands for a resample in which the statistic is undefined,
+            such as a precision where no unit is called a member; these are dropped. ∞ is a value, such as a perplexity
+            above every float64: where an end would be infinite, there is no interval.
         patients: Number of patients in the smallest stratum; below 2 there is no spread and no interval.
         confidence: Coverage of the interval.
     """
-    drawn = drawn[np.isfinite(drawn)]
+    drawn = drawn[~np.isnan(drawn)]
     if patients < 2 or drawn.size == 0 or not np.isfinite(value):
         return Interval(value, np.nan, np.nan)
     tail = _expanded_tail(patients, confidence)
-    low, high = np.quantile(drawn, [tail, 1 - tail])
-    return Interval(value, float(low), float(high))
+    with np.errstate(invalid="ignore"):  # between a finite and an infinite value
+        low, high = np.quantile(drawn, [tail, 1 - tail])
+    return (
+        Interval(value, float(low), float(high)) if np.isfinite([low, high]).all() else Interval(value, np.nan, np.nan)
+    )
 
 
 def _expanded_tail(patients: int, confidence: float) -> float:

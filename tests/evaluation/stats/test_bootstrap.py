@@ -56,6 +56,17 @@ def test_a_figure_that_is_not_defined_has_no_interval():
     assert np.isnan([found.value, found.low, found.high]).all()
 
 
+def test_undefined_resamples_are_dropped_and_infinite_ones_are_not():
+    """Without its 10 % of ∞ the upper end would be that of the finite resamples alone, and so too low."""
+    finite = np.arange(900.0)
+    plain = percentile_interval(450.0, finite, 1_000)
+    assert percentile_interval(450.0, np.append(finite, np.full(100, np.nan)), 1_000) == plain
+    endless = percentile_interval(450.0, np.append(finite, np.full(100, np.inf)), 1_000)
+    assert endless.value == 450 and np.isnan([endless.low, endless.high]).all()
+    rare = percentile_interval(450.0, np.append(finite, np.inf), 1_000)
+    assert plain.high < rare.high < 900 and rare.low >= plain.low
+
+
 def test_whole_patients_are_drawn_within_their_stratum():
     patients = np.repeat(["a", "b", "c", "d", "e"], [1, 2, 3, 1, 2])
     strata = np.repeat(["m", "m", "m", "n", "n"], [1, 2, 3, 1, 2])
