@@ -50,7 +50,14 @@ def words(
             spec = VocabularySpec(epsilon=1.0, words=count, pieces=pieces, noise=noise)
             table = _cohort(workspace, corpus, model, spec, unit)
         text = table.to_string(index=False, float_format=lambda x: f"{x:.4g}", formatters={"epsilon": _epsilon})
+        text += "" if run else _drawn(unit)
         answer(table.to_dict("records"), text, as_json=as_json)
+
+
+def _drawn(unit: str) -> str:
+    from core.evaluation.memorisation.vocabulary import DRAWS
+
+    return f"\n\nWith noise: means of {DRAWS} draws of the noise. Which words of a {unit} count is drawn once."
 
 
 def _epsilon(epsilon: float) -> str:

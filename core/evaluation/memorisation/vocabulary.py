@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from core.models.build import LanguageModel
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, math.inf)
+DRAWS = 5  # of the noise, for each ε
 _STREAM = 43
 NAMES, OWN_NAMES = "vocabulary_names", "vocabulary_rare_names"
 BITS, TOKENS = "bits_per_character_heldout", "tokens_per_note_heldout"
@@ -92,7 +93,7 @@ def names_by_epsilon(
     *,
     unit: Unit = "note",
     epsilons: Sequence[float] = EPSILONS,
-    draws: int = 5,
+    draws: int = DRAWS,
 ) -> pd.DataFrame:
     """Names in the vocabulary that a public model would get from the training notes, for several ε, without training.
 
@@ -102,7 +103,7 @@ def names_by_epsilon(
         spec: Settings of the vocabulary; its ε is not used.
         unit: What ε protects.
         epsilons: Values of ε; ∞ means exact counts and a single draw.
-        draws: Draws of the noise per ε.
+        draws: Draws of the noise per ε. Which words of a unit count is drawn once, for all of them.
 
     Returns:
         One row per ε, draw of the noise and arm: epsilon, draw, threshold (in units), kept (words), entries, arm

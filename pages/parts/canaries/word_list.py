@@ -34,7 +34,7 @@ model is trained for this chart: it only reads the list, as anyone who receives 
   from its own words alone. The counts get noise, and words below a threshold are dropped (Hoory et al. 2021, §3.2).
   *Laplace* is their mechanism, with kε and kδ for k words; *Gaussian* noise of σ = s·√k covers k words at once and
   keeps rarer words (Balle & Wang 2018; Gopi et al. 2020). δ = 10⁻⁶. Dots: the mean of 5 draws of the noise; bars:
-  their range.
+  their range. Which 10 words count is drawn once, so the bars show the chance of the noise alone.
 - **Control**: held-out patients, whose notes were not counted. A name that several people share can enter because of
   the others; *a unique name*, which no one else in the cohort has, shows that this person's notes were there.
 """
