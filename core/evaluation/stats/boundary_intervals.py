@@ -22,8 +22,11 @@ def share_interval(found: Interval, patients: int) -> Interval:
     """The resampled interval of a share, widened to at least Wilson's over `patients` if the share is exactly 0 or 1.
 
     `patients` is the number of patients behind the share. Resamples do vary at 0 or 1 when they set the threshold anew;
-    the wider end of the two intervals is taken. A missing interval (NaN) stays missing.
+    the wider end of the two intervals is taken. A missing interval (NaN) stays missing. Between 0 and 1 there is none
+    where no resample differs: all patients have the same share, which says nothing about others.
     """
+    if found.value not in (0.0, 1.0) and found.low == found.high:
+        return Interval(found.value, math.nan, math.nan)
     if found.value not in (0.0, 1.0) or math.isnan(found.low) or patients < 1:
         return found
     low, high = proportion_interval(round(found.value * patients), patients)

@@ -74,6 +74,8 @@ def test_only_figures_without_spread_are_changed():
     assert math.isnan(share_interval(none, 50).low) and math.isnan(auc_interval(none, 5, 1).low)
     assert share_interval(Interval(0.0, 0.0, 0.0), 129) == Interval(0.0, *proportion_interval(0, 129))
     assert share_interval(Interval(1.0, 1.0, 1.0), 3) == Interval(1.0, *proportion_interval(3, 3))
+    alike = share_interval(Interval(0.5, 0.5, 0.5), 2)  # as of two texts that are both half right
+    assert alike.value == 0.5 and math.isnan(alike.low) and math.isnan(alike.high)
     moved = difference_interval(inside, Interval(0.5, 0.4, 0.6), Interval(0.2, 0.1, 0.3))
     assert moved == inside
 
