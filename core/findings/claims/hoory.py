@@ -222,12 +222,13 @@ CLAIMS = (
         rule=Above(),
         needs=tuple(Need(_seed_of("distilbert", None, seed), canaries=True) for seed in SEEDS),
         sizes=LARGE + "; 3 canaries planted once, 4 planted 8 times",
-        differs=f"At most 8 copies, all three forms together. {_SAME_CANARIES} First one of them was read, and the "
-        f"verdict was “holds”. {SYNTHETIC}",
+        differs=f"At most 8 copies, all three forms together: of those planted once two are HHSHH and one HS, of those "
+        f"planted 8 times three are HSH and one HS. {_SAME_CANARIES} First one of them was read, and the verdict was "
+        f"“holds”. {SYNTHETIC}",
         why={
             "cannot tell": "Canaries planted 8 times have 5.6 to 7.0 bits more on the three seeds. But only 3 canaries "
-            "were planted once, and all three intervals include 0. By the loss, and with more canaries, "
-            "it holds for GPT-2 (H-c16)."
+            "were planted once, and all three intervals include 0. No rank test could decide it either: 3 against 4 "
+            "canaries give p .057 at best. By the loss, and with more canaries, it holds for GPT-2 (H-c16)."
         },
         page="canaries",
     ),

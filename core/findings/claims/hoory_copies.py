@@ -195,7 +195,7 @@ CLAIMS = (
             "cannot tell": "Without privacy a single copy is enough: nearly every planted canary ranks first "
             "among all candidates, whatever its number of copies, so its rank has nothing left to grow. "
             "Equal ranks of 5 to 7 canaries still leave wide intervals. The loss, which has no such end, is "
-            "lower with 64 copies than with one (H-c16)."
+            "lower with 64 copies than with one, though mostly by the words around the secret (H-c16)."
         },
         page="canaries",
     ),
@@ -260,9 +260,17 @@ CLAIMS = (
         rule=Below(),
         needs=_WITHOUT,
         sizes=MANY,
-        differs=f"The loss of the planted canary instead of its exposure, and {MOST_COPIES} copies instead of up to "
-        "100,000, all three forms together. The three means were known when this rule was written, their intervals "
-        f"were not. The two groups are different canaries, and differ a little in their forms. {SYNTHETIC}",
+        differs=f"The loss of the whole planted sentence instead of the secret's exposure, and {MOST_COPIES} copies "
+        "instead of up to 100,000, all three forms together. The three means were known when this rule was written, "
+        "their intervals were not. The two groups are different canaries, and differ a little in their forms. "
+        f"{SYNTHETIC}",
+        why={
+            "holds": "Hardly any of it is the secret. A sentence that 64 notes consist of is likelier to be begun than "
+            "one of a single note (ln 64 = 4.2 nats), so its words explain 4.7 to 4.9 of the 5 nats on seeds 0 and 1. "
+            "But the secret is known better, too: among the 1,000 that it could be, its mean loss is .21 nats after "
+            "one copy and .004 after 64 on both seeds, and that of every secret of 64 copies is below that of every "
+            "one of a single copy (exact rank test: p .001 and .008; both trained again, computed afterwards)."
+        },
         page="canaries",
     ),
     Claim(
@@ -345,6 +353,7 @@ CLAIMS = (
         differs="The loss instead of the exposure, which cannot grow here (H-c13). Canaries of three trainings count "
         "as independent, and the two groups are different canaries. The means by form and seed were known when this "
         f"was asked, their intervals were not; the rule is that of H-c16. {SYNTHETIC}",
+        why={"holds": "Most of it is not the secret but the words around it, as in H-c16."},
         page="canaries",
     ),
     Claim(
