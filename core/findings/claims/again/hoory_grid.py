@@ -42,7 +42,7 @@ _KNOWN = (
     "figures by patient are not shipped."
 )
 _NO_LEVER = (
-    "None of these runs finds entities better than the public model (F1 .687 to .717, .724). It is the noise: trained "
+    "No run of this grid finds entities better than the public model (F1 .687 to .717, .724). It is the noise: trained "
     "on the same notes for 12 epochs without it, the F1 is .76 to .82 (computed afterwards). With all of these "
     "settings there is enough noise to take that gain."
 )
