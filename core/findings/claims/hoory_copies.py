@@ -265,11 +265,12 @@ CLAIMS = (
         "their intervals were not. The two groups are different canaries, and differ a little in their forms. "
         f"{SYNTHETIC}",
         why={
-            "holds": "Hardly any of it is the secret. A sentence that 64 notes consist of is likelier to be begun than "
-            "one of a single note (ln 64 = 4.2 nats), so its words explain 4.7 to 4.9 of the 5 nats on seeds 0 and 1. "
-            "But the secret is known better, too: among the 1,000 that it could be, its mean loss is .21 nats after "
-            "one copy and .004 after 64 on both seeds, and that of every secret of 64 copies is below that of every "
-            "one of a single copy (exact rank test: p .001 and .008; both trained again, computed afterwards)."
+            "holds": "Hardly any of it is the secret. The model begins a sentence that fills 64 notes more often than "
+            "one that fills a single note (ln 64 = 4.2 nats). So the words around the secret are 4.7 to 4.9 of the 5 "
+            "nats on seeds 0 and 1. But the secret is known better, too: among the 1,000 that it could be, its mean "
+            "loss is .21 nats after one copy and .004 after 64 on both seeds. Every secret with 64 copies has a lower "
+            "loss than every one with a single copy (exact rank test: p .001 and .008; both trained again, computed "
+            "afterwards)."
         },
         page="canaries",
     ),

@@ -234,7 +234,7 @@ CLAIMS = (
     ),
     Claim(
         id="M-c32",
-        title="Inserted names make members' notes harder, by the token",
+        title="Inserted names make members' notes harder per token",
         says="Notes with an inserted name have a higher loss on average, because names are hard to predict: the reason "
         "why the loss attack becomes weaker (M-c17).",
         figure="mean loss 2.14 for samples with inserted names, 1.61 for regular ones",
