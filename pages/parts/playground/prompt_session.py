@@ -51,7 +51,7 @@ def _notice_loss(is_new: bool) -> None:
     """
     if not is_new:
         st.session_state[ANSWERED] = len(tries())
-    answered = st.number_input("Answers", value=0, key=ANSWERED, label_visibility="collapsed")
+    answered = st.number_input("Answers", min_value=0, step=1, key=ANSWERED, label_visibility="collapsed")
     if is_new and answered:
         st.session_state[LOST] = True
 
