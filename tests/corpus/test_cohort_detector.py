@@ -168,4 +168,4 @@ def test_the_probe_of_names_finds_it_and_its_figure_says_who_did(cohort, monkeyp
 def test_only_imported_runs_have_the_probe_made_again():
     attack = REGISTRY[generated.NAMES]
     assert attack.version_for(RunSpec(corpus=CORPUS_PRESETS["smoke"])) == 1
-    assert attack.version_for(RunSpec(corpus=own(RULES))) == 2
+    assert attack.version_for(RunSpec(corpus=own(RULES))) == 3
