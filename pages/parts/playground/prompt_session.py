@@ -29,7 +29,7 @@ LINKED_CHARACTERS = 1_000  # of a prompt: browsers and proxies cut longer addres
 KEPT_TRIES = 200  # older ones are not counted any more
 ANSWERED = "answers-shown"  # key of a hidden box: how many answers the browser was sent
 LOST = "answers_lost"  # in the session: an earlier session of this browser ended with its answers
-GONE = "Your earlier answers and counts are gone: the server was restarted, or the connection was lost for long."
+GONE = "Your earlier answers and counts are gone: the server was restarted, or the connection was lost for too long."
 EXAMPLES = frozenset(prompt.text for prompt in PROMPTS)
 
 
