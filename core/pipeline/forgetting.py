@@ -211,8 +211,8 @@ class _Forgetting:
         if not self._is_done(arm, stamp):
             begun = time.monotonic()
             lm = model()
-            told = {} if training is None else {"training": training}
-            self._record(arm, stamp, self._tables(arm, key, lm, run, told), begun)
+            which = {} if training is None else {"training": training}
+            self._record(arm, stamp, self._tables(arm, key, lm, run, which), begun)
 
     def _unlearned(self, arm: str) -> None:
         from core.models.build import load_folder

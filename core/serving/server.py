@@ -63,7 +63,7 @@ class Server:
         self._gather_seconds = gather_seconds
         # By run, newest last: the identity of the file of weights that was loaded, and the model.
         self._models: OrderedDict[str, tuple[tuple[int, ...] | None, LanguageModel]] = OrderedDict()
-        self._loading: str | None = None  # the run whose model is being loaded
+        self._loading: str | None = None  # the run of the model that is being loaded
         self._forgotten: dict[str, int] = {}  # number of times that each run was deleted
         self._queue: list[Stream] = []
         self._wake = threading.Condition()
@@ -109,7 +109,7 @@ class Server:
             self._models.pop(run_id, None)
 
     def loaded(self) -> set[str]:
-        """Ids of the runs whose weights are in memory, also of one whose model is being loaded."""
+        """Ids of the runs that have weights in memory, or have them being loaded."""
         with self._wake:
             return {*self._models, *(() if self._loading is None else (self._loading,))}
 

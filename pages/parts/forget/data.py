@@ -122,8 +122,8 @@ def current(found: Comparison, table: pd.DataFrame, notes: pd.DataFrame) -> tupl
 
 def _is_of(row: Any, run: Run) -> bool:
     """Whether a row of the comparison is about this training of the run."""
-    told = getattr(row, "training", None)  # few comparisons have it; NaN in rows without
-    return row.run_id == run.id and (told if isinstance(told, str) else None) == run.training
+    training = getattr(row, "training", None)  # few comparisons have it; NaN in rows without
+    return row.run_id == run.id and (training if isinstance(training, str) else None) == run.training
 
 
 def missing(found: Comparison, there: pd.DataFrame) -> list[str]:

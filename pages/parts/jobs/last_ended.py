@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def last_ended(engine: Engine, jobs: Sequence[Job]) -> Job | None:
     """The newest training that has ended, whether done, cancelled or failed; None without one.
 
-    In a class an unfinished one is shown only to the student whose it is: to others it says nothing.
+    In a class an unfinished one is shown only to the student who asked for it: to others it says nothing.
 
     Args:
         engine: The engine of this server.

@@ -272,7 +272,7 @@ def _unused(rooms: Rooms, code: str, used: float) -> bool:
     """Whether a room may be removed for a new one: one that no browser has joined sooner than a class."""
     try:
         joined = _parsed(code, rooms.read(code)).joined
-    except RoomGone:  # damaged: nobody is in it
+    except RoomGone:  # damaged: no browser is in it
         return True
     return time.time() - used >= (IDLE_SECONDS if joined else EMPTY_SECONDS)
 
