@@ -40,6 +40,7 @@ class EpsilonAxis:
         ticks = sorted(set(finite))
         self.layout = {
             "tickvals": [*map(math.log10, ticks), self.infinity],
+            "autotickangles": [0, 90],  # on a phone, labels at an angle between would meet
             "ticktext": [*map(setting_text, ticks), "∞"],
             "range": [math.log10(self.low) - 0.08, self.infinity + 0.1],
             "zeroline": False,

@@ -289,6 +289,7 @@ def test_the_axis_puts_infinity_after_every_number():
     assert places == sorted(places) and len(set(places)) == 5
     wide = EpsilonAxis([0.5, 8.0, 1000.0, math.inf])
     assert wide.layout["ticktext"] == ["0.5", "8", "1,000", "∞"]
+    assert wide.layout["autotickangles"] == [0, 90], "at an angle between, labels meet on a phone"
 
 
 @pytest.mark.slow
