@@ -59,15 +59,25 @@ def test_the_engine_starts_another_worker_for_the_job_of_a_killed_one(
     assert (found.kills, found.endings) == (1, 1)
 
 
-class Sleeper(Process):
-    """A process that writes a file and waits; the next one writes another and ends, or says that it failed."""
+# It goes on changing the folder, as a busy machine may have made it before the store is looked at for the first time.
+CHANGING = """
+import os, time
+os.mkdir({folder!r})
+while True:
+    time.sleep(0.02)
+    os.utime({folder!r})
+"""
+
+
+class Busy(Process):
+    """A process that makes a folder and changes it; the next one writes a file and ends, or says that it failed."""
 
     def __init__(self, root: Path, last: str) -> None:
-        self.root, self.last, self.rounds = root, last, 0
-        self.start(f"import pathlib, sys; pathlib.Path({str(root / 'imported')!r}).mkdir(); sys.stdin.read()")
+        self.root, self.last = root, last
+        self.start(CHANGING.format(folder=str(root / "imported")))
 
     def start(self, code: str) -> None:
-        self.process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)  # noqa: S603
+        self.process = subprocess.Popen([sys.executable, "-c", code])  # noqa: S603
 
     @property
     def pid(self) -> int:
@@ -83,15 +93,15 @@ class Sleeper(Process):
         self.start(self.last)
 
 
-def sleeping(last: str) -> Callable[[Path], contextlib.AbstractContextManager[Process]]:
+def busy(last: str) -> Callable[[Path], contextlib.AbstractContextManager[Process]]:
     @contextlib.contextmanager
     def begin(root: Path) -> Iterator[Process]:
-        work = Sleeper(root, last.format(root=root))
+        work = Busy(root, last.format(root=root))
         try:
             yield work
         finally:
             work.process.kill()
-            work.process.communicate()
+            work.process.wait()
 
     return begin
 
@@ -101,14 +111,12 @@ def test_what_is_half_written_differs_or_fails_is_found(tmp_path: Path) -> None:
     known = Known(tmp_path / "before", {"imported/gone": "x"}, 1, 1.0)
     found, kills = Found(), []
     last = "open('{root}/imported/more', 'w').close()"
-    disturbed(
-        Task("t", sleeping(last)), known, tmp_path / "a", [("time", 0.01)], found, lambda: kills.append(found.kills)
-    )
+    disturbed(Task("t", busy(last)), known, tmp_path / "a", [("time", 0.01)], found, lambda: kills.append(found.kills))
     assert kills == [1] and found.endings == 1 and not found.failed
     assert ["half-written" in one for one in found.half_written] == [True, True]  # after the kill, and at the end
     assert [one.rpartition(": ")[2] for one in found.differs] == ["imported/gone", "imported/more"]
     found = Found()
-    disturbed(Task("t", sleeping("exit(1)")), known, tmp_path / "b", [("change", 1.0)], found, told_nothing)
+    disturbed(Task("t", busy("exit(1)")), known, tmp_path / "b", [("change", 1.0)], found, told_nothing)
     assert found.kills == 1 and not found.endings and "it failed" in found.failed[0]
 
 
