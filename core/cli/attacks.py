@@ -10,6 +10,7 @@ import typer
 
 from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
 from core.cli.runs import RunId
+from core.common.formatting import figure_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,9 +99,7 @@ def _tell(run_id: str, corpus: Corpus, tables: dict[str, tuple[pd.DataFrame, pd.
     lines = [
         f"{texts}; patients with a direct identifier: {leaked.get('member', 0)} members, {leaked.get('heldout', 0)} "
         "held-out (control)",
-        shown.to_string(index=False, float_format=lambda value: f"{value:.4g}")
-        if len(shown)
-        else "No field was found.",
+        shown.to_string(index=False, float_format=figure_text) if len(shown) else "No field was found.",
     ]
     answer(out, "\n".join(lines), as_json=as_json)
 
@@ -171,7 +170,7 @@ def _lira(run: Run, workspace: Workspace, models: int, *, as_json: bool) -> None
     table = stored.table("membership")
     shown = table[(table["attack"] == LIRA) & (table["length"] == "all")]
     text = shown[["level", "rule", "metric", "value", "low", "high", "n"]].to_string(
-        index=False, float_format=lambda value: f"{value:.4g}"
+        index=False, float_format=figure_text
     )
     rows = shown.to_dict("records")
     patients = stored.table("shadow_patients").to_dict("records")

@@ -8,6 +8,7 @@ import typer
 
 from core.cli.output import AsJson, DataFolder, answer, errors_as_sentences, say
 from core.cli.training import Cohort, Model
+from core.common.formatting import figure_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,9 +93,7 @@ def _text(table: pd.DataFrame, missing: dict[str, str]) -> str:
     columns = ["name", "metric", "value", "low", "high", "control", "base", "perplexity", "known_words", "seeds"]
     shown = table.loc[table["seeds"] > 0, columns]
     lines = [
-        shown.to_string(index=False, float_format=lambda value: f"{value:.4g}", na_rep="–")
-        if len(shown)
-        else "Nothing is trained yet."
+        shown.to_string(index=False, float_format=figure_text, na_rep="–") if len(shown) else "Nothing is trained yet."
     ]
     lines += [f"not trained yet: {key} ({run_id})" for key, run_id in missing.items()]
     return "\n".join([*lines, *(["Use --train to train what is missing."] if missing else [])])

@@ -12,6 +12,7 @@ import typer
 
 from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
 from core.cli.settings import stored_corpus
+from core.common.formatting import figure_text
 from core.spec import VocabularySpec
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ def notes(
         workspace = Workspace(data)
         made = released_notes(workspace.run(run), workspace, count, seed=seed, on_progress=_notes_progress)
         files = publish(made, out)
-        shown = made.figures.drop(columns="note").to_string(index=False, float_format=lambda x: f"{x:.4g}", na_rep="–")
+        shown = made.figures.drop(columns="note").to_string(index=False, float_format=figure_text, na_rep="–")
         described = {**describe(made), "files": [str(path) for path in files]}
         answer(described, f"{shown}\n{out}: {len(made.texts):,} notes; card: {files[0]}", as_json=as_json)
 

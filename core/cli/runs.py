@@ -11,7 +11,7 @@ import typer
 
 from core.cli.output import AsJson, BadInput, DataFolder, answer, check_folder, errors_as_sentences, say
 from core.common.files import make_folder
-from core.common.formatting import promised_text
+from core.common.formatting import figure_text, promised_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,7 +79,7 @@ def audit(
         metrics = audited(found, workspace)
         same = _same(metrics, found.metrics)
         columns = ["metric", "arm", "value", "low", "high", "n"]
-        text = metrics[columns].to_string(index=False, float_format=lambda value: f"{value:.4g}")
+        text = metrics[columns].to_string(index=False, float_format=figure_text)
         verdict = "The figures equal the stored ones." if same else "The figures differ from the stored ones."
         data_out = {"run": found.id, "equals_stored": same, "metrics": metrics.to_dict("records")}
         answer(data_out, f"{text}\n{verdict}", as_json=as_json)
@@ -98,7 +98,7 @@ def _full(run: Run, workspace: Workspace, attacks: list[str] | None, again: bool
     for summary in summaries():
         table = tables[summary.name]
         shown = table.query(summary.headline) if summary.headline and len(table) else table
-        lines += ["", summary.name, shown.to_string(index=False, float_format=lambda value: f"{value:.4g}")]
+        lines += ["", summary.name, shown.to_string(index=False, float_format=figure_text)]
     rows = {name: table.to_dict("records") for name, table in tables.items()}
     out = {"run": run.id, "folder": str(stored.folder), "attacks": [asdict(one) for one in outcomes], **rows}
     answer(out, "\n".join(lines), as_json=as_json)
@@ -219,7 +219,7 @@ def utility(
         metrics = workspace.run(run).metrics
         shown = metrics[metrics["metric"].str.partition(":")[0].isin(_keys())]
         outcome = "Measured and stored." if done else "It had been measured before."
-        table = shown.to_string(index=False, float_format=lambda value: f"{value:.4g}")
+        table = shown.to_string(index=False, float_format=figure_text)
         answer(
             {"run": found.id, "stored": done, "figures": shown.to_dict("records")},
             f"{table}\n{outcome}",
@@ -299,7 +299,7 @@ def forget(
             forgetting.retrain(found, patient, workspace, on_event=_stage)
         stored = forgetting.forget(found, patient, workspace, methods=methods, on_progress=_forgetting)
         table = summary(stored)
-        text = _arms(table).to_string(index=False, float_format=lambda value: f"{value:.4g}", na_rep="–")
+        text = _arms(table).to_string(index=False, float_format=figure_text, na_rep="–")
         out = {"run": found.id, "patient": patient, "folder": str(stored.folder), "arms": table.to_dict("records")}
         answer(out, text, as_json=as_json)
 

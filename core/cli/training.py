@@ -31,7 +31,7 @@ from core.cli.settings import (
     vocabulary_spec,
     weight_of,
 )
-from core.common.formatting import REPRODUCIBLE
+from core.common.formatting import REPRODUCIBLE, figure_text
 from core.spec import CLINICAL, PrivacySpec, RunSpec, TrainingSpec
 
 if TYPE_CHECKING:
@@ -386,6 +386,6 @@ def _summary_text(run: Run) -> str:
     public = run.noise_source == "public seed"
     lines = [f"{run.id}  {run.folder}{f'  ({REPRODUCIBLE})' if public else ''}"]
     for row in run.metrics.itertuples():
-        between = "no interval" if math.isnan(row.low) else f"[{row.low:.4g}, {row.high:.4g}]"
-        lines.append(f"  {row.metric:<34} {row.arm:<8} {row.value:10.4g}   {between}  n={row.n}")
+        between = "no interval" if math.isnan(row.low) else f"[{figure_text(row.low)}, {figure_text(row.high)}]"
+        lines.append(f"  {row.metric:<34} {row.arm:<8} {figure_text(row.value):>10}   {between}  n={row.n}")
     return "\n".join(lines)

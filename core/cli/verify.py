@@ -9,6 +9,7 @@ import typer
 
 from core.cli.output import FAILURE, AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
 from core.cli.runs import RunId, as_trained
+from core.common.formatting import figure_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,8 +123,8 @@ def prove(
         checks = check_steps(load(spec.model), notes, spec.training, spec.privacy, found.privacy)
         wrong = [check for check in checks if not check.passed]
         lines = [
-            f"{'ok   ' if check.passed else 'WRONG'} {check.claim}: {check.measure} {check.value:.4g} "
-            f"({check.low:.4g} to {check.high:.4g})"
+            f"{'ok   ' if check.passed else 'WRONG'} {check.claim}: {check.measure} {figure_text(check.value)} "
+            f"({figure_text(check.low)} to {figure_text(check.high)})"
             for check in checks
         ]
         lines.append(f"{len(wrong)} of {len(checks)} checks failed." if wrong else f"All {len(checks)} checks passed.")

@@ -9,7 +9,7 @@ import typer
 
 from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
 from core.cli.settings import model_spec, stored_corpus
-from core.common.formatting import accounted_text
+from core.common.formatting import accounted_text, figure_text
 from core.spec import CLINICAL, AuditSpec, Unit, VocabularySpec
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def words(
                 raise BadInput(f"--unit: “{unit}” is neither note nor patient.")
             spec = VocabularySpec(epsilon=1.0, words=count, pieces=pieces, noise=noise)
             table = _cohort(workspace, corpus, model, spec, unit)
-        text = table.to_string(index=False, float_format=lambda x: f"{x:.4g}", formatters={"epsilon": _epsilon})
+        text = table.to_string(index=False, float_format=figure_text, formatters={"epsilon": _epsilon})
         text += "" if run else _drawn(unit)
         answer(table.to_dict("records"), text, as_json=as_json)
 

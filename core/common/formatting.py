@@ -85,6 +85,11 @@ def _three_digits(epsilon: float, whole: Callable[[float], int]) -> str:
     return f"{whole(epsilon / step) * step:.3g}"
 
 
+def figure_text(value: float) -> str:
+    """A measured figure in text output with four digits: `0.8312`, `9.2e-05`; from 10,000 up to a billion `12,345`."""
+    return f"{value:,.0f}" if 9999.5 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
 def score_text(score: float) -> str:
     """`0.61`, `−0.03`: two digits; a score that rounds to 0 has no sign."""
     return f"{score:.2f}".replace("-0.00", "0.00").replace("-", "−")

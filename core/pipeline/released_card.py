@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from core.common.files import make_folder, replaced
+from core.common.formatting import figure_text
 from core.evaluation.report.csv_export import spreadsheet_csv
 from core.evaluation.report.json_export import plain
 from core.pipeline.released_notes import ReleasedNotes
@@ -110,8 +111,8 @@ def card_text(described: dict[str, object]) -> str:
     assert isinstance(limits, list)
     lines = ["| figure | of | value | 95 % interval | n | n counts |", "|---|---|---|---|---|---|"]
     for row in rows:
-        interval = "none" if np.isnan(row["low"]) else f"{row['low']:.4g} to {row['high']:.4g}"
-        value = "none" if np.isnan(row["value"]) else f"{row['value']:.4g}"
+        interval = "none" if np.isnan(row["low"]) else f"{figure_text(row['low'])} to {figure_text(row['high'])}"
+        value = "none" if np.isnan(row["value"]) else f"{figure_text(row['value'])}"
         lines.append(f"| {row['metric']} | {row['arm']} | {value} | {interval} | {row['n']} | {row['note']} |")
     left_out = f" {described['blank_left_out']} blank texts were left out." if described["blank_left_out"] else ""
     return "\n".join(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from core.common.files import replace_text
+from core.common.formatting import figure_text
 from core.runs.facts import RunFacts, run_facts
 from core.spec import RunSpec
 
@@ -51,8 +52,8 @@ def _front_matter(spec: RunSpec) -> str:
 def _figures(metrics: pd.DataFrame) -> str:
     lines = ["| figure | of | value | 95 % interval | n |", "|---|---|---|---|---|"]
     for row in metrics.to_dict("records"):
-        interval = "none" if math.isnan(row["low"]) else f"{row['low']:.4g} to {row['high']:.4g}"
-        lines.append(f"| {row['metric']} | {row['arm']} | {row['value']:.4g} | {interval} | {row['n']} |")
+        interval = "none" if math.isnan(row["low"]) else f"{figure_text(row['low'])} to {figure_text(row['high'])}"
+        lines.append(f"| {row['metric']} | {row['arm']} | {figure_text(row['value'])} | {interval} | {row['n']} |")
     return "\n".join(lines)
 
 
@@ -72,4 +73,7 @@ def _hipaa(facts: RunFacts) -> str:
 
 def _interval(row: dict[str, Any], prefix: str) -> str:
     value = row.get("control" if prefix else "value")
-    return "" if value is None else f"{value:.4g} ({row[f'{prefix}low']:.4g} to {row[f'{prefix}high']:.4g})"
+    if value is None:
+        return ""
+    low, high = figure_text(row[f"{prefix}low"]), figure_text(row[f"{prefix}high"])
+    return f"{figure_text(value)} ({low} to {high})"
