@@ -209,11 +209,15 @@ def _dotted(cells: dict[str, str], column: str) -> str:
 
 
 def _age(born: str, admitted: str) -> int | None:
-    """Age in years at first admission. MIMIC-III moves births of people over 89 back 300 years; they are 90 here."""
+    """Age in years at first admission, None if it is not known or before birth.
+
+    MIMIC-III moves births of people over 89 back 300 years; they are 90 here.
+    """
     try:
         birth, day = pd.Timestamp(born), pd.Timestamp(admitted)
     except ValueError:
         return None
     if pd.isna(birth) or pd.isna(day):
         return None
-    return min(day.year - birth.year - ((day.month, day.day) < (birth.month, birth.day)), 90)
+    years = day.year - birth.year - ((day.month, day.day) < (birth.month, birth.day))
+    return min(years, 90) if years >= 0 else None

@@ -117,6 +117,7 @@ def test_every_note_but_errors_with_codes_ages_and_dates(folder):
         ("2080-03-02 00:00:00", "2081-03-02 14:05:00", 1),
         ("1851-07-09", "2151-05-06", 90),
         ("2080-03-02", "", None),
+        ("2080-03-02", "2080-03-01", None),
     ],
 )
 def test_the_age_is_that_of_the_latest_birthday(born, admitted, age):
