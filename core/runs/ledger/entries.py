@@ -229,7 +229,8 @@ class Ledger:
         return found, newest
 
     def _files(self) -> list[Path]:
-        return sorted(path for path in self.folder.glob("*.json") if not path.name.startswith("."))
+        found = (path for path in self.folder.glob("*.json") if not path.name.startswith("."))
+        return sorted(found, key=lambda path: (len(path.name), path.name))  # the ten-thousandth has five digits
 
     def _read(self, path: Path, content: bytes) -> Release:
         try:

@@ -55,6 +55,14 @@ def snapshot(ledger: Ledger) -> dict[str, bytes]:
 # The list ------------------------------------------------------------------------------------------------------------
 
 
+def test_the_ten_thousandth_entry_comes_after_those_with_four_digits(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger", SMOKE)
+    ledger.folder.mkdir(parents=True)
+    for number in (10000, 9999, 2, 1001):
+        (ledger.folder / f"{number:04d}.json").touch()
+    assert [path.name for path in ledger._files()] == ["0002.json", "1001.json", "9999.json", "10000.json"]
+
+
 def test_a_release_holds_the_runs_own_mechanism_and_outlives_the_run(copied, smoke_specs):
     ledger, run = Ledger.of(copied, SMOKE), copied.run(smoke_specs["dp"].run_id)
     assert ledger.releases() == []
