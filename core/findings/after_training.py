@@ -66,10 +66,12 @@ class Attacks:
 
     @property
     def seconds(self) -> float:
-        """What they and the figures made of them took on the shipped run; 0 where that is not recorded."""
+        """What they and the figures made of them took on the shipped run, or on that with seed 0; 0 if neither is."""
+        seed_0 = self.spec.model_copy(update={"training": self.spec.training.model_copy(update={"seed": 0})})
+        recorded = _recorded_seconds(self.spec.run_id) or _recorded_seconds(seed_0.run_id)
         return sum(
             seconds
-            for name, seconds in _recorded_seconds(self.spec.run_id).items()
+            for name, seconds in recorded.items()
             if self.names is None or name in self.names or name.startswith(SUMMARY)
         )
 

@@ -258,7 +258,11 @@ def test_a_run_gets_only_the_attacks_that_claims_read(shipped: StoredRuns) -> No
     assert everything.names is None, "a summary alone says not which attacks it rests on"
     some = replace(everything, names=("loss", "rmia"))
     assert everything.seconds > some.seconds > replace(everything, names=("loss",)).seconds > 0, "as was recorded"
-    unknown = everything.spec.model_copy(update={"training": everything.spec.training.model_copy(update={"seed": 77})})
+    other, unknown = (
+        everything.spec.model_copy(update={"training": everything.spec.training.model_copy(update=changed)})
+        for changed in ({"seed": 77}, {"epochs": 77})
+    )
+    assert replace(everything, spec=other).seconds == everything.seconds, "as with the seed that is shipped"
     assert replace(everything, spec=unknown).seconds == 0, "nothing is recorded of a run that is not shipped"
 
 
