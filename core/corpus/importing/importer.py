@@ -31,7 +31,7 @@ from core.corpus.tables import PATIENTS, Corpus
 from core.phi.detector.engine import SHAPES, named
 from core.spec import MEMBER_SHARE, CorpusSpec
 
-COPIES_SHARE = 0.05  # inserted canaries are at most this share of the training notes
+COPIES_SHARE = 0.05  # of the training notes: what inserted canaries are at most, on average over the coins
 MEAN_COPIES = 15 / 8  # mean copies of a canary: 1, 2, 4 or 8, inserted with probability ½
 MOST_CANARIES = 48
 
@@ -188,7 +188,10 @@ def import_notes(
 
 
 def fitting_canaries(training_notes: int) -> int:
-    """How many canary sentences fit a cohort with this many training notes: inserted copies are at most 5 % of them."""
+    """How many canary sentences fit a cohort: their inserted copies are on average at most 5 % of the training notes.
+
+    The coins decide how many there are: if all canaries are inserted, their copies are up to 10 %.
+    """
     return min(MOST_CANARIES, int(COPIES_SHARE * training_notes / MEAN_COPIES) // 6 * 6)
 
 

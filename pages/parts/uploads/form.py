@@ -237,7 +237,7 @@ def _settings() -> dict[str, Any] | None:
             key="own_canaries",
             placeholder="as many as fit",
             help="Made-up secrets that measure memorisation; a coin decides for each whether it is planted. If you "
-            "leave this empty, their copies are at most 5 % of the training notes.",
+            "leave this empty, their copies are on average at most 5 % of the training notes.",
         )
         seed = st.number_input("Seed", value=0, step=1, key="own_seed")
     # Their boxes have no ranges: the browser would keep a number outside back, and the one before would be used.
