@@ -1,8 +1,8 @@
 """The patients of an imported cohort: their records, and where their details occur in the notes.
 
 With a table of identifiers, the records are that table. Without one they are read from the notes: for each field the
-value that the detector finds (`core.phi.detector`), occurs in the notes of only one patient, and occurs there
-most often.
+value that the detector finds (`core.phi.detector`), occurs in the notes of only one patient, and occurs in most of
+them.
 """
 
 from __future__ import annotations
@@ -35,27 +35,32 @@ def whole_name(value: str) -> bool:
 class Evidence:
     """Collects which notes contain what looks like a direct identifier, and derives records from it.
 
-    For each direct field, the value that occurs in most notes of a patient is taken (the alphabetically first of
-    equally frequent ones). A value that occurs in notes of several patients (a doctor's name, the ward's telephone),
-    in whatever form, belongs to no single patient.
+    For each direct field, the value that occurs in most notes of a patient is taken, in whatever form, as most of them
+    write it (the alphabetically first of equally frequent ones). A value that occurs in notes of several patients (a
+    doctor's name, the ward's telephone), in whatever form, belongs to no single patient.
     """
 
     def __init__(self) -> None:
+        self._notes = 0
+        self._note: list[np.ndarray] = []
         self._who: list[np.ndarray] = []
         self._field: list[np.ndarray] = []
         self._value: list[pa.Array] = []
 
     def add(self, who: Iterable[int], texts: Iterable[str], places: Iterable[PlacedSpans]) -> None:
         """Add notes: the numbers of their patients, their texts, and the PHI shapes in them."""
+        notes = list(zip(who, texts, places, strict=True))
         found = [
-            (patient, _DIRECT_NUMBER[field], value)
-            for patient, text, spans in zip(who, texts, places, strict=True)
+            (note, patient, _DIRECT_NUMBER[field], value)
+            for note, (patient, text, spans) in enumerate(notes, start=self._notes)
             for field, value in {(field, text[start:end]) for start, end, field in spans if field in DIRECT}
             if field != "full_name" or whole_name(value)
         ]
-        self._who.append(np.array([patient for patient, _, _ in found], dtype=np.int64))
-        self._field.append(np.array([field for _, field, _ in found], dtype=np.int8))
-        self._value.append(pa.array([value for _, _, value in found], pa.string()))
+        self._notes += len(notes)
+        self._note.append(np.array([note for note, *_ in found], dtype=np.int64))
+        self._who.append(np.array([patient for _, patient, *_ in found], dtype=np.int64))
+        self._field.append(np.array([field for *_, field, _ in found], dtype=np.int8))
+        self._value.append(pa.array([value for *_, value in found], pa.string()))
 
     def records(self, patients: Sequence[str]) -> pd.DataFrame:
         """A record for every patient, with the columns RECORD_COLUMNS; `patients` are their ids, by number."""
@@ -66,7 +71,7 @@ class Evidence:
         return pd.DataFrame(columns, dtype=object)
 
     def _chosen(self, patients: int) -> Iterator[tuple[int, int, str]]:
-        """(patient, field, value) of every record. Every row of the evidence is one note that contains a value."""
+        """(patient, field, value) of every record. Every row of the evidence is one note with a value in one form."""
         values = pa.chunked_array(self._value, pa.string()).combine_chunks().dictionary_encode()
         distinct = values.dictionary.to_pylist()
         if not distinct:
@@ -78,11 +83,14 @@ class Evidence:
         same = pd.factorize(np.array(known, dtype=object))[0].astype(np.int64)[spelling]
         held = np.unique(same * patients + slot // len(DIRECT)) // patients
         own = ~np.isin(same, held[:-1][held[:-1] == held[1:]])  # the others occur in notes of several patients
-        pairs, notes = np.unique(slot[own] * len(distinct) + value[own], return_counts=True)
+        claims, claim = np.unique(slot[own] * (same.max() + 1) + same[own], return_inverse=True)
+        saying = np.unique(claim * self._notes + np.concatenate(self._note)[own]) // self._notes  # a note counts once
+        heard = np.bincount(saying, minlength=len(claims))  # notes that have the value in any form
+        pairs, first, notes = np.unique(slot[own] * len(distinct) + value[own], return_index=True, return_counts=True)
         place = np.empty(len(distinct), dtype=np.int64)
         place[sorted(range(len(distinct)), key=distinct.__getitem__)] = np.arange(len(distinct))
         slot, value = pairs // len(distinct), pairs % len(distinct)
-        order = np.lexsort((place[value], -notes, slot))
+        order = np.lexsort((place[value], -notes, -heard[claim[first]], slot))
         for at in order[np.unique(slot[order], return_index=True)[1]]:
             yield int(slot[at]) // len(DIRECT), int(slot[at]) % len(DIRECT), distinct[value[at]]
 
