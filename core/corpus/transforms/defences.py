@@ -69,9 +69,9 @@ def deduplicate(notes: pd.DataFrame) -> pd.DataFrame:
     """The notes without copies and near copies of earlier notes, and without paragraphs that an earlier note had.
 
     Near copies are those of `core.corpus.transforms.near_copies` (Jaccard similarity of five-word shingles of at least
-    0.8; Lee et al. 2022). A paragraph is a line. It is a repeat if a line of an earlier kept note had the same words,
-    ignoring white space and case. Lines of fewer than five words stay, as in the search for near copies. A note with
-    nothing left is removed.
+    0.8; Lee et al. 2022). A paragraph is a line. It is a repeat if an earlier line, of the same note or of a note kept
+    before it, had the same words, ignoring white space and case. Lines of fewer than five words stay, as in the search
+    for near copies. A note with nothing left is removed.
     """
     kept = notes[~find_copies(notes["text"].tolist()).repeats("near")].reset_index(drop=True)
     seen: set[str] = set()
