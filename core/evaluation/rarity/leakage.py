@@ -53,6 +53,8 @@ def predictability_removed(units: pd.DataFrame) -> np.ndarray:
     length; every part except membership's is subtracted. `units` has the columns of `PatientTables.judged`.
     """
     score = units["score"].to_numpy(dtype=float)
+    if np.ptp(score) == 0:  # nothing to explain: what least squares leaves of equal scores is rounding, and has ranks
+        return score
     about = np.column_stack([*covariates(units), standardised(units["log_probability"].to_numpy(dtype=float)) ** 2])
     design = np.column_stack([np.ones(len(score)), units["member"].to_numpy(dtype=float), about])
     fitted = np.linalg.lstsq(design, score, rcond=None)[0]
@@ -131,7 +133,10 @@ def leakage(units: pd.DataFrame, edges: np.ndarray) -> pd.DataFrame:
 
 
 def _auc(found: Places, bucket: int, members: int, others: int) -> Interval:
-    """The AUC of a bucket with its 95 % interval: on the logit scale (Pepe 2003, §5.2), Newcombe's at 0 and 1."""
+    """The AUC of a bucket with its 95 % interval: on the logit scale (Pepe 2003, §5.2), Newcombe's at 0 and 1.
+
+    Without any spread of places, as of equal scores, there is none.
+    """
     value = float(found.place[found.member & (found.bucket == bucket)].mean())
     if value in (0.0, 1.0):
         return auc_interval(Interval(value, value, value), members, others)
@@ -139,6 +144,8 @@ def _auc(found: Places, bucket: int, members: int, others: int) -> Interval:
     for side in (True, False):
         place, where, patient = found.side(side)
         variance += clustered_variance(place[where == bucket], patient[where == bucket])
+    if variance == 0:
+        return Interval(value, math.nan, math.nan)
     half = float(stats.norm.isf(0.025)) * math.sqrt(variance) / (value * (1 - value))
     low, high = special.expit(special.logit(value) + np.array([-half, half]))
     return Interval(value, float(low), float(high))

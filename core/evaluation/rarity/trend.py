@@ -40,8 +40,8 @@ class Trend:
     the line through the buckets' AUCs. `p_value` is that of the permutation test, `corrected` Holm's over the `tested`
     attacks. `adjusted` is how much more one standard deviation of rarity adds to a member's score than to a held-out
     patient's, at the same number of codes and length, in standard deviations of the held-out patients' scores.
-    `members_rho` and `heldout_rho` are Spearman's ρ of rarity and score on each side. `obstacle` is "ceiling", "few" or
-    "".
+    `members_rho` and `heldout_rho` are Spearman's ρ of rarity and score on each side. `obstacle` is "ceiling", "few",
+    "equal" (all scores) or "".
     """
 
     members: int
@@ -64,8 +64,8 @@ NOTHING = Interval(math.nan, math.nan, math.nan)
 def trend(units: pd.DataFrame, edges: np.ndarray, *, seed: int = 0) -> Trend:
     """The trend of `units`, patients who pass (columns of `PatientTables.judged`), over the buckets between `edges`.
 
-    The p-value is not corrected yet (see `corrected_over`). If the AUC is above CEILING, or fewer than two buckets hold
-    LEAST members and LEAST held-out patients, nothing is tested.
+    The p-value is not corrected yet (see `corrected_over`). If the AUC is above CEILING, fewer than two buckets hold
+    LEAST members and LEAST held-out patients, or all scores are equal, nothing is tested.
     """
     units = units[units["passes"]].reset_index(drop=True)
     member = units["member"].to_numpy(dtype=bool)
@@ -76,7 +76,7 @@ def trend(units: pd.DataFrame, edges: np.ndarray, *, seed: int = 0) -> Trend:
     rhos = _rho(rarity[member], score[member]), _rho(rarity[~member], score[~member])
     found = places(units, edges)
     buckets = int(found.kept.sum())
-    obstacle = "few" if buckets < 2 else "ceiling" if auc > CEILING else ""
+    obstacle = "few" if buckets < 2 else "ceiling" if auc > CEILING else "equal" if np.ptp(score) == 0 else ""
     if obstacle:
         return Trend(*counts, buckets, float(auc), NOTHING, math.nan, NOTHING, *rhos, obstacle)
     slope, p_value = _tested(found, seed)
@@ -203,7 +203,11 @@ def corrected_over(trends: Mapping[str, Trend]) -> dict[str, Trend]:
 def verdict_of(one: Trend) -> str:
     """`rarer patients leak more`, `… less`, `no trend found`, or why nothing was tested."""
     if one.obstacle:
-        return {"ceiling": "ceiling: cannot tell", "few": "too few held-out patients or members"}[one.obstacle]
+        return {
+            "ceiling": "ceiling: cannot tell",
+            "few": "too few held-out patients or members",
+            "equal": "equal scores: cannot tell",
+        }[one.obstacle]
     if one.corrected >= ALPHA:
         return "no trend found"
     return f"rarer patients leak {'more' if one.slope.value > 0 else 'less'}"
@@ -213,6 +217,8 @@ def headline(attack: str, one: Trend) -> str:
     """The answer in one sentence, with the direction in words and no claim beyond the test's result."""
     if one.obstacle == "few":
         return f"There are too few patients to tell whether rarer ones leak more under {in_words(attack)}."
+    if one.obstacle == "equal":
+        return f"All patients have the same score, so {in_words(attack)} cannot tell whether rarer ones leak more."
     if one.obstacle:
         return (
             f"Ceiling: {in_words(attack)} recognises nearly every member and cannot tell whether rarer patients leak "
@@ -241,6 +247,8 @@ def figures_sentence(one: Trend) -> str:
             f"The test needs two buckets with {LEAST} members and {LEAST} held-out patients each; {one.members:,} and "
             f"{one.heldout:,} were evaluated."
         )
+    if one.obstacle == "equal":
+        return "With equal scores the AUC is 0.5 in every bucket."
     if one.obstacle:
         return f"AUC {one.auc:.3f} over all patients: above {CEILING} there is hardly any room to rise with rarity."
     alone = " for this attack alone" if one.tested > 1 else ""

@@ -96,3 +96,11 @@ def test_intervals_hold_the_truth_nineteen_times_in_twenty(shift, each):
 def test_a_bucket_in_which_every_pair_is_in_order_still_has_an_interval():
     row = leakage(people(5, shift=50.0), np.zeros(0)).iloc[0]
     assert row["auc"] == 1 and 0.8 < row["low"] < row["high"] == 1
+
+
+@pytest.mark.parametrize("score", [0.0, 0.3])
+def test_equal_scores_are_not_ranked_by_their_rounding(score):
+    units = people(6).assign(score=score)
+    assert (predictability_removed(units) == score).all()
+    row = leakage(units, np.zeros(0)).iloc[0]
+    assert row["auc"] == 0.5 and np.isnan([row["low"], row["high"]]).all()

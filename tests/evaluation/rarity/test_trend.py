@@ -155,6 +155,9 @@ def test_a_ceiling_and_few_patients_are_said_and_not_tested():
     assert few.obstacle == "few" and "too few patients" in headline("loss", few)
     none = trend(units.assign(passes=False), edges)
     assert none.obstacle == "few" and slopes_sentence(none) == "" and adjusted_sentence(none) == ""
+    same = trend(units.assign(score=0.3), edges)
+    assert same.obstacle == "equal" and math.isnan(same.p_value) and "cannot tell" in verdict_of(same)
+    assert "same score" in headline("loss", same) and "0.5" in figures_sentence(same)
 
 
 ONE = Trend(301, 129, 5, 0.8, Interval(0.2, 0.1, 0.3), 0.01, Interval(0.4, 0.1, 0.7), 0.1, 0.3, "")
