@@ -177,21 +177,24 @@ def first_texts(generations: pd.DataFrame, samples: int) -> pd.DataFrame:
 
 def written(
     generations: pd.DataFrame, index: PhiIndex, patient: str, never_seen: Sequence[str], members: Sequence[str]
-) -> dict[str, int]:
+) -> dict[str, int | None]:
     """The patients whose values are in the texts, as one row of the table `writing`.
 
     `index` is that of the whole cohort, in which the patient is a member, for every model alike. A health detail counts
     beside an identity only (docs/methods/metrics.md). Other members count with a direct identifier, as in the audit.
+    Imported patients without one that can be searched for do not count: `patient_texts` is None for such a patient.
     """
+    known = {index.patient_ids[row] for value in index.values if value.field in DIRECT for row in value.holders}
     hits = value_hits(generations, index)
     hits = hits[hits["patient_id"].notna() & ((hits["split"] != "member") | (hits["kind"] != "coincidence"))]
     direct = set(hits.loc[hits["field"].isin(DIRECT), "patient_id"])
-    others = set(members) - {patient}
+    others, strangers = (set(members) & known) - {patient}, set(never_seen) & known
+    texts_with_own = int(hits.loc[hits["patient_id"] == patient, "generation_id"].nunique())
     return {
         "texts": len(generations),
-        "patient_texts": int(hits.loc[hits["patient_id"] == patient, "generation_id"].nunique()),
-        "never_seen": len(never_seen),
-        "never_seen_written": int(hits.loc[hits["patient_id"].isin(never_seen), "patient_id"].nunique()),
+        "patient_texts": texts_with_own if patient in known else None,
+        "never_seen": len(strangers),
+        "never_seen_written": int(hits.loc[hits["patient_id"].isin(strangers), "patient_id"].nunique()),
         "others": len(others),
         "others_leaked": len(direct & others),
     }

@@ -310,6 +310,7 @@ def _arms(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(
         run_id=table["run_id"].replace("", "–"),
         steps=table["steps"].astype("float64"),
+        patient_texts=table["patient_texts"].astype("float64"),
         reached=reached.where(reached.notna(), "–"),
     )
 

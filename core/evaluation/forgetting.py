@@ -21,6 +21,7 @@ from core.runs.audits import StoredAudit
 ARMS = ("public", "original", "ascent", "fine-tuning", "difference", "retrained", "private")  # models, in this order
 STANDING_COLUMNS = ["arm", "gain", "percentile", "low", "high", "never_seen", "at_least", "mean", "spread"]
 COST_COLUMNS = ["arm", "perplexity", "low", "high"]
+COMPARED = {"never_seen": "compared"}  # the table `writing` has a never_seen of its own: those with known values
 
 
 def patient_gains(notes: pd.DataFrame) -> pd.Series:
@@ -72,7 +73,7 @@ def shares(row: Mapping[str, float]) -> dict[str, Interval]:
     """Of one row of the table `writing`: shares of texts and of patients, with Wilson's intervals.
 
     `patient`: texts that hold a value of the patient; `never_seen`: never-seen patients with a value in any text;
-    `others`: other members with a direct identifier in any text.
+    `others`: other members with a direct identifier in any text. NaN where no such patient's values are known.
     """
     pairs = {
         "patient": ("patient_texts", "texts"),
@@ -81,7 +82,7 @@ def shares(row: Mapping[str, float]) -> dict[str, Interval]:
     }
     found = {}
     for name, (part, whole) in pairs.items():
-        count, of = int(row[part]), int(row[whole])
+        count, of = (0, 0) if pd.isna(row[part]) else (int(row[part]), int(row[whole]))
         low, high = proportion_interval(count, of) if of else (math.nan, math.nan)
         found[name] = Interval(count / of if of else math.nan, low, high)
     return found
@@ -90,14 +91,14 @@ def shares(row: Mapping[str, float]) -> dict[str, Interval]:
 def summary(stored: StoredAudit) -> pd.DataFrame:
     """Every arm of a comparison in one row, in the order of `ARMS`; empty if there is none.
 
-    Columns: those of `standings`, of `costs` (low and high as perplexity_low and perplexity_high), and of the table
-    `writing`.
+    Columns: those of `standings` (never_seen as compared), of `costs` (low and high as perplexity_low and
+    perplexity_high), and of the table `writing`.
     """
     notes, writing = stored.table("standing"), stored.table("writing")
     if notes.empty:
-        return pd.DataFrame(columns=[*STANDING_COLUMNS, *COST_COLUMNS[1:]])
+        return pd.DataFrame(columns=[COMPARED.get(one, one) for one in [*STANDING_COLUMNS, *COST_COLUMNS[1:]]])
     paid = costs(notes).rename(columns={"low": "perplexity_low", "high": "perplexity_high"})
-    found = standings(notes).merge(paid, on="arm").merge(writing.drop(columns="never_seen"), on="arm")
+    found = standings(notes).rename(columns=COMPARED).merge(paid, on="arm").merge(writing, on="arm")
     order = {arm: place for place, arm in enumerate(ARMS)}
     return found.sort_values("arm", key=lambda arms: arms.map(order), ignore_index=True)
 

@@ -294,7 +294,8 @@ class _Forgetting:
         texts = self._texts(arm, lm, run)
         row = forgetting.written(texts, self.index, self.found.patient, never_seen, members)
         made = {"arm": arm, "run_id": key, "seconds": None, "steps": None, "reached": None, **told}
-        writing = pd.DataFrame([{**made, **row}]).astype({"seconds": "float64", "steps": "Int64", "reached": "boolean"})
+        types = {"seconds": "float64", "steps": "Int64", "reached": "boolean", "patient_texts": "Int64"}
+        writing = pd.DataFrame([{**made, **row}]).astype(types)
         return {"standing": notes.assign(arm=arm), "writing": writing}
 
     def _texts(self, arm: str, lm: LanguageModel, run: Run | None) -> pd.DataFrame:

@@ -104,5 +104,7 @@ def test_values_are_counted_with_their_controls():
         "others": 1,
         "others_leaked": 1,
     }
+    unknown = written(generations, index, "X", ["H", "Y"], ["A", "B", "X", "Z"])
+    assert unknown == found | {"patient_texts": None, "others": 2, "others_leaked": 2}, "X, Y and Z have no known value"
     both = pd.concat([generations, generations.assign(prompt_id=2)])
     assert first_texts(both, 2)["text"].tolist() == texts[:2] * 2

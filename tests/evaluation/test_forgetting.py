@@ -51,6 +51,8 @@ def test_shares_have_their_denominators():
     }
     found = shares(row)
     assert found["patient"].value == 0.01 and found["never_seen"].low == 0.0 and np.isnan(found["others"].value)
+    unknown = shares(row | {"patient_texts": None})["patient"]
+    assert np.isnan([unknown.value, unknown.low]).all(), "nothing of this patient could be found in a text"
 
 
 def models(shift, *, seeds=6, patients=12, spread=0.1, rng=None):

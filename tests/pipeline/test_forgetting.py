@@ -196,7 +196,8 @@ def test_every_model_is_there_with_its_controls(forgotten, workspace, plain, pat
     assert table.loc["retrained", "run_id"] == again.id
     assert table.loc["private", "run_id"] == smoke_specs["dp"].run_id
     heldout = workspace.corpus(plain.spec.corpus).notes_of("heldout")["patient_id"].nunique()
-    assert (table["never_seen"] == heldout).all() and (table["texts"] == 14 * SAMPLES).all()
+    assert (table["never_seen"] == heldout).all() and (table["compared"] == heldout).all()
+    assert (table["texts"] == 14 * SAMPLES).all()
     assert table.loc["public", "gain"] == pytest.approx(0.0, abs=1e-9)
     for method in ("ascent", "difference"):
         assert table.loc[method, "gain"] < table.loc["original", "gain"]

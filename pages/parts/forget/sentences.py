@@ -67,7 +67,7 @@ def headline(table: pd.DataFrame, patient: str, named: dict[str, str], *, going:
         waiting = "The picture is drawn as soon as the first model is scored." if going else "Press **Forget now**."
         return f"Nothing has been measured for {who} yet. {waiting}"
     own = rows.loc[ORIGINAL]
-    others = int(own["never_seen"])
+    others = int(own["compared"])
     told = [
         f"As trained, the model has gained more on {who}'s notes, compared with the public model, than on those of "
         f"**{percent(own['percentile'])}** of {others} held-out patient{'s' * (others != 1)}."

@@ -272,7 +272,7 @@ def test_the_live_work_can_be_cancelled_and_says_so(forgotten, smoke_specs, capl
 
 def table(**gains):
     rows = [(arm, gain, 0.5, 0.4, 0.6, 100, 1.0, 0.5, 5.0, 3.0) for arm, gain in gains.items()]
-    columns = ["arm", "gain", "percentile", "low", "high", "never_seen", "mean", "spread", "perplexity", "seconds"]
+    columns = ["arm", "gain", "percentile", "low", "high", "compared", "mean", "spread", "perplexity", "seconds"]
     return pd.DataFrame(rows, columns=columns)
 
 

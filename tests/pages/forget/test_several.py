@@ -80,7 +80,7 @@ def test_a_figure_without_an_interval_or_a_patient_has_no_nan():
 
 
 def test_with_a_single_held_out_patient_nothing_is_drawn():
-    row = {"arm": "original", "percentile": 1.0, "never_seen": 1, "spread": math.nan}
+    row = {"arm": "original", "percentile": 1.0, "compared": 1, "spread": math.nan}
     assert "of **100\u00a0%** of 1 held-out patient." in sentences.headline(pd.DataFrame([row]), "P1", {})
     assert "needs at least two of them" in sentences.no_picture(pd.DataFrame([row]))
     assert not sentences.no_picture(pd.DataFrame([row | {"spread": 0.2}]))
