@@ -71,6 +71,8 @@ def probing_network(target: Target, report: Report = no_report) -> Tables:
     who, what = balanced_pairs(asked.has, learning, rng)
     if not asked.has[who, what].any():
         raise NotPossible("the probing network has nothing to learn: no member of its training half has a condition")
+    if asked.has[who, what].all():
+        raise NotPossible("the probing network has nothing to learn: its training half has every condition")
     evaluated = evaluated_patients(asked, learning)
     patients, count = asked.patients.iloc[evaluated].reset_index(drop=True), len(asked.codes)
 

@@ -313,14 +313,17 @@ def test_a_condition_that_everybody_has_is_not_asked_about():
     assert [place for place, _ in found] == [1]
 
 
-def test_where_every_patient_has_every_condition_the_cosine_is_not_possible(targets, monkeypatch):
-    """`failed` would be tried again at every audit."""
+def test_where_every_patient_has_every_condition_cosine_and_network_are_not_possible(targets, monkeypatch):
+    """`failed` would be tried again at every audit, and a network that sees one answer alone ranks by its noise."""
     target = targets("gpt2")
     asked = identities(target)
     having_all = replace(asked, has=np.ones_like(asked.has))
     monkeypatch.setattr(cosine, "with_conditions", lambda target: having_all)
     with pytest.raises(NotPossible, match="one that they lack"):
         cosine.cosine_similarity(target)
+    monkeypatch.setattr(mlp, "with_conditions", lambda target: having_all)
+    with pytest.raises(NotPossible, match="its training half has every condition"):
+        mlp.probing_network(target)
 
 
 @pytest.mark.parametrize(("ages", "filled"), [([57, 58], 57), ([57, 59], 58), ([], 60)])
