@@ -18,7 +18,8 @@ from pages.parts.forget.sentences import deviations
 COLOURS = {ORIGINAL: chart_style.RISK, RETRAINED: chart_style.OKABE_ITO["green"], PRIVATE: chart_style.PRIVATE}
 MEANING = {ORIGINAL: "as trained", RETRAINED: "not trained on", PRIVATE: "with privacy"}
 OTHER = chart_style.OKABE_ITO["orange"]
-ROW, AXIS = 52, 28  # pixels for a label of two lines; letters of an axis title that a phone has room for
+ROW, AXIS = 46, 28  # pixels for a label of two lines; letters of an axis title that a phone has room for
+BELOW = 110  # pixels for the margins, the numbers of the axis and its title of two lines
 MARGIN = {"t": 10, "b": 10, "l": 10, "r": 10}
 
 
@@ -77,7 +78,7 @@ def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[s
         chart_style.level(figure, "as if not trained on", x=deviations(rows.loc[RETRAINED]))
     figure.update_layout(
         margin=MARGIN,
-        height=50 + ROW * len(arms),
+        height=BELOW + ROW * len(arms),
         showlegend=False,  # `chart_style.legend_html`: six lines on a phone
         dragmode=False,
     )

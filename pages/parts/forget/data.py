@@ -45,22 +45,17 @@ def offered(runs: list[Run]) -> list[Run]:
     return sorted(possible, key=lambda run: (not _shipped(run), run.spec.model.kind != "gpt2"))
 
 
-def _compared(run: Run) -> bool:
-    """Whether a patient was taken out of this run, and a model of that comparison judged."""
-    return _shipped(run) or _holds_results(owner.workspace().audit(run.id).folder)
-
-
 def _shipped(run: Run) -> bool:
-    return any(map(_holds_results, owner.workspace().audit(run.id).shared))
-
-
-def _holds_results(audit: Path) -> bool:
-    return any(audit.glob(f"forget/*/{ATTACKS_FILE}"))
+    """Whether a patient was taken out of this run, and the comparison is shipped."""
+    return any(any(audit.glob(f"forget/*/{ATTACKS_FILE}")) for audit in owner.workspace().audit(run.id).shared)
 
 
 def why_first(run: Run, runs: list[Run]) -> str:
-    """Why the page opens with another model than other pages do; empty for a model without a stored comparison."""
-    if not _compared(run) or all(map(_compared, runs)):
+    """Why the page opens with another model than other pages do; empty for a model without a shipped comparison.
+
+    One that was made here changes no order. It may also have been cancelled before any model was unlearned.
+    """
+    if not _shipped(run) or all(map(_shipped, runs)):
         return ""
     return "Results of unlearning are stored for this model. Other models can forget a patient on this page."
 

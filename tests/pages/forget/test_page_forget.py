@@ -201,7 +201,7 @@ def test_what_one_user_forgets_changes_no_page_for_others(tmp_path, monkeypatch)
     )
     runs = [SimpleNamespace(id=name, has_model=True, spec=spec) for name in ("waiting", "own", "empty", "shipped")]
     assert [run.id for run in offered(runs)] == ["shipped", "waiting", "own", "empty"]
-    assert [data._compared(run) for run in runs] == [False, True, False, True]
+    assert [bool(data.why_first(run, runs)) for run in runs] == [False, False, False, True], "own: maybe only begun"
 
 
 def test_while_models_are_made_nobody_is_asked_to_press_a_button():
@@ -302,6 +302,14 @@ def test_the_picture_has_a_row_for_each_model_and_the_patient_at_their_place():
     assert figure.layout.showlegend is False, "on a phone its six lines would come before the picture"
 
 
+@pytest.mark.parametrize("made", [[], ["ascent"], ["ascent", "fine-tuning"]])
+def test_rows_keep_their_height_while_models_are_made(made):
+    """The axis takes 110 pixels, two lines of its title among them; a picture of one row had 102 in all."""
+    none = pd.DataFrame(columns=["arm", "patient_id", "forgotten", "gain"])
+    figure = charts.places(none, table(**dict.fromkeys(["original", *made], 1.0)), "P1", NAMED)
+    assert figure.layout.height >= 110 + 40 * (1 + len(made))
+
+
 def test_names_say_which_private_run_it_is(data, smoke_specs):
     workspace = Workspace(data, shared=())
     plain, private = (workspace.run(smoke_specs[name].run_id) for name in ("plain", "dp"))
@@ -351,7 +359,7 @@ def test_axis_titles_are_in_lines_that_a_phone_shows_whole():
 def test_the_page_says_why_it_opens_with_this_model(monkeypatch):
     """It opens with a stored comparison, on another model than Patients opens with."""
     first, other = SimpleNamespace(id="first"), SimpleNamespace(id="other")
-    monkeypatch.setattr(data, "_compared", lambda run: run is first)
+    monkeypatch.setattr(data, "_shipped", lambda run: run is first)
     assert data.why_first(first, [first, other]).startswith("Results of unlearning are stored for this model.")
     assert not data.why_first(other, [first, other]) and not data.why_first(first, [first])
 
