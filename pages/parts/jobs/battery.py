@@ -14,7 +14,7 @@ from core.jobs.work import AUDIT
 from core.pipeline.full_audit import chosen_attacks, open_attacks, open_figures
 from core.runs.run import Run
 from pages.parts.access import gate, viewer
-from pages.parts.common.phi_text import literal
+from pages.parts.common.phi_text import coded, literal
 from pages.parts.jobs import monitor
 from pages.parts.session import instructor, owner
 
@@ -48,14 +48,16 @@ def offer(runs: Mapping[str, Run]) -> None:
 
 
 def _not_possible(name: str, run: Run) -> None:
-    """Which attacks are not possible on this run's cohort, and why."""
+    """Which attacks are not possible on this run, and why; a command in the reason is set as code."""
+    from core.evaluation.report.commands import parts_of_sentence  # imports scipy
+
     why: dict[str, list[str]] = {}
     for one in owner.workspace().audit(run.id).outcomes().values():
         if one.state == "not possible":
             why.setdefault(one.message, []).append(one.attack)
     for message, attacks in why.items():
-        reason = message[:1].upper() + message[1:].rstrip(".")
-        st.caption(f"Not possible on the cohort of “{name}”: {', '.join(attacks)}. {literal(reason, 600)}.")
+        reason = coded(parts_of_sentence(message[:1].upper() + message[1:].rstrip(".")))
+        st.caption(f"Not possible on “{name}”: {', '.join(attacks)}. {reason}.")
 
 
 def _without_weights(name: str, run: Run) -> None:

@@ -144,6 +144,17 @@ def test_what_a_cohort_does_not_allow_is_told_with_its_reason(data, smoke_specs)
     assert not any(button.label == LABEL for button in app.button)
 
 
+def test_a_command_in_the_reason_is_set_as_code_and_the_rest_as_text(data, smoke_specs):
+    """LiRA lacks shadow models, and nothing is wrong with the cohort. Its backticks were shown."""
+    workspace, run_id = Workspace(data, shared=()), smoke_specs["plain"].run_id
+    why = "LiRA has no *shadow* models. `python -m core shadows RUN` trains 64 and then attacks."
+    workspace.audit(run_id).record(Outcome("lira", "not possible", 0.0, why, (), 1, 1.0), {})
+    app = visit("probes", **link("probes", run_id))
+    (told,) = (caption.value for caption in app.caption if "Not possible" in caption.value)
+    assert told.endswith("LiRA has no \\*shadow\\* models\\. `python -m core shadows RUN` trains 64 and then attacks.")
+    assert "cohort" not in told
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_without_weights_a_sentence_stands_in_the_buttons_place(data, smoke_specs, page):
     run_id = smoke_specs["dp"].run_id
