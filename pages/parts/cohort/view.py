@@ -225,10 +225,9 @@ def canaries(corpus: Corpus) -> None:
     """The canaries, and why a coin decided which of them were planted."""
     planted = corpus.canaries
     if planted.empty:
-        st.info(
-            "This cohort has no canaries. Design a custom cohort with canaries to measure memorisation.",
-            icon=":material/egg:",
-        )
+        own = corpus.spec is None or corpus.spec.imported is not None
+        how = "Import your notes again with “Canary sentences” set" if own else "Design a custom cohort with canaries"
+        st.info(f"This cohort has no canaries. {how} to measure memorisation.", icon=":material/egg:")
         return
     put_in = int(planted["inserted"].sum())
     st.markdown(

@@ -122,6 +122,17 @@ def test_canaries_come_with_the_coin(cohort):
     assert f"Heads ({canaries['inserted'].sum()} of them)" in told
 
 
+@pytest.mark.parametrize(("imported", "how"), [(None, "Design a custom cohort"), ("0f" * 8, "Import your notes again")])
+def test_a_cohort_without_canaries_says_how_to_get_some(monkeypatch, imported, how):
+    """For a cohort of uploaded notes, a custom synthetic one is no answer."""
+    corpus = build(CORPUS_PRESETS["smoke"])
+    spec = corpus.spec.model_copy(update={"imported": imported})
+    said: list[str] = []
+    monkeypatch.setattr(view.st, "info", lambda text, **_: said.append(text))
+    view.canaries(replace(corpus, canaries=corpus.canaries.iloc[:0], spec=spec))
+    assert len(said) == 1 and how in said[0]
+
+
 @pytest.mark.parametrize("page", ["cohort", "train"])
 def test_looking_at_a_hospital_of_ones_own_takes_no_room_on_the_disk(cohort, tmp_path, page):
     app = visit(page, cohort="custom", patients="44", others="0", canaries="0", cohort_seed="3")
