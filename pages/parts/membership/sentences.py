@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
@@ -20,6 +21,7 @@ FEW = 30  # accused: a count is given instead of a share
 ALLOWED = 0.10  # share of those held out that may be accused in the first question
 WORDS = {"sample": ("note", "notes"), "admission": ("admission", "admissions"), "patient": ("patient", "patients")}
 LENGTHS = {f"{length} sample": (f"{length} note", f"{length} notes") for length in ("short", "long")}
+_TOO_FEW = re.compile(r"needs ([\d,]+) non-members; there are ([\d,]+)")  # `membership.summary`, on a rate
 UNITS = WORDS | LENGTHS  # what is evaluated, in the singular and the plural
 
 
@@ -89,25 +91,39 @@ def evaluated_sentence(judged: Mapping[str, tuple[Units, int | None]], attack: s
 def fewer_accused(rates: pd.DataFrame, name: str, attack: str, level: str) -> str:
     """What an attack catches of one model at the lower rates of the table `at_rates`; empty where there is none.
 
-    `If fewer held-out notes may be accused by mistake, “loss” catches, with “no privacy”: at 1 %, 12 % (…).`
+    `If fewer held-out notes may be accused by mistake, “loss” catches, with “no privacy”: at 1 %, 12 % (…).` A rate for
+    which too few are held out follows in a sentence with the number that it needs.
     """
     rows = rates[(rates["run"] == name) & (rates["attack"] == attack)].set_index("may accuse")
-    parts = []
+    things = UNITS[level][1]
+    parts, lacking, needed, there = [], [], [], ""
     for rate in ROC_RATES[1:]:
         if rate not in rows.index:
             continue
         row = rows.loc[rate]
-        if math.isnan(row["catches"]):
-            parts.append(f"at {set_percent(rate)}: {row['note']}")
+        if (few := _TOO_FEW.search(row["note"])) is not None:
+            lacking.append(set_percent(rate))
+            needed.append(few[1])
+            there = few[2]
         else:
             caught = f"{percent(row['catches'])} ({interval_text(row['low'], row['high'])})"
             parts.append(f"at {set_percent(rate)}, {caught}")
-    if not parts:
-        return ""
-    return (
-        f"If fewer held-out {UNITS[level][1]} may be accused by mistake, “{attack}” catches, with “{name}”: "
-        f"{'; '.join(parts)}."
-    )
+    told = []
+    if parts:
+        told.append(
+            f"If fewer held-out {things} may be accused by mistake, “{attack}” catches, with “{name}”: "
+            f"{'; '.join(parts)}."
+        )
+    if lacking:
+        at = " or ".join(lacking)
+        too_few = (
+            f"There are too few to measure it at {at}"
+            if parts
+            else f"There are too few held-out {things} to measure what “{attack}” catches, with “{name}”, if only {at} "
+            "of them may be accused by mistake"
+        )
+        told.append(f"{too_few}: there are {there}, and it takes {' or '.join(needed)}.")
+    return " ".join(told)
 
 
 def for_a_patient(name: str, ceiling: Ceiling) -> str:
