@@ -9,7 +9,7 @@ from pages.parts.access import viewer
 from pages.parts.common import chart_style, layout, shell
 from pages.parts.common.phi_text import literal
 from pages.parts.forget import charts, data, live, prompt, sentences, several, tables
-from pages.parts.forget.data import OUT, SHOWN
+from pages.parts.forget.data import OUT, PICKED, SHOWN
 from pages.parts.patients import to_card
 from pages.parts.pickers import linked_choice, run_picker
 from pages.parts.session import owner
@@ -22,12 +22,16 @@ def pick_patient(run: Run) -> str | None:
     known = data.patients(run)
     real = run.spec.corpus.imported is not None
     linked = st.query_params.get(OUT) or st.query_params.get("patient", "")  # `patient` stands in older links
-    asked = st.session_state.get(SHOWN, "") if real else linked
+    picked = "" if linked_choice.by_history() else st.session_state.get(PICKED, {}).get(run.id, "")
+    asked = data.shown_before(run) if real else linked or picked
     ids = list(dict.fromkeys([*known, *([asked] if asked else [])]))
 
     def share() -> None:
-        if not real:  # addresses get into the logs of a proxy
+        if real:  # addresses get into the logs of a proxy
+            st.session_state[SHOWN] = st.session_state[key] or ""
+        else:
             st.query_params[OUT] = st.session_state[key] or ""
+            st.session_state.setdefault(PICKED, {})[run.id] = st.session_state[key] or ""
 
     key = f"forget-patient-{run.id}"
     adopted = linked_choice.adopt(OUT, key, ids)

@@ -19,7 +19,8 @@ from pages.parts.session import gone, owner, resources
 
 SHIPPED = Path(__file__).resolve().parents[3] / "assets/demo/forgetting"
 OUT = "out"  # in the link: the patient to forget; Streamlit drops `patient` when Patients, which binds it, is left
-SHOWN = "patient_shown"  # in the session: the patient on Patients' last card, for imported notes, which no link names
+SHOWN = "patient_shown"  # in the session: whom Patients' last card or Forget showed, of imported notes: no link does
+PICKED = "forget_picked"  # in the session: the patient picked last of each run of a generated cohort, by the run's id
 MOST_LISTED = 40  # patients in the list; any other id can be typed
 
 
@@ -87,6 +88,12 @@ def _members(run: Run) -> list[str]:
 def is_member(run: Run, patient: str) -> bool:
     """Whether the training may have read this patient's notes."""
     return patient in patients(run) or patient in set(_members(run))
+
+
+def shown_before(run: Run) -> str:
+    """The patient of imported notes who was looked at last, if this run's training may have read their notes."""
+    patient = str(st.session_state.get(SHOWN, ""))
+    return patient if patient and is_member(run, patient) else ""
 
 
 def comparison(run: Run, patient: str) -> Comparison:

@@ -85,7 +85,10 @@ def in_progress() -> None:
 
 
 def submit(spec: RunSpec) -> bool:
-    """Submit a run to the engine and watch it. Never waits; a refusal is shown as a sentence and returns False."""
+    """Submit a run to the engine and watch it. Never waits; a refusal is shown as a sentence and returns False.
+
+    Pages open with the run, unless it was trained without some patients: that is a control of another run.
+    """
     from core.jobs.engine import EngineFailed
     from core.runs.integrity.disk import error_sentence
 
@@ -95,7 +98,9 @@ def submit(spec: RunSpec) -> bool:
     except (EngineFailed, ValueError, OSError) as error:
         st.error(error_sentence(error), icon=":material/error:")
         return False
-    st.session_state["watched"] = st.session_state[run_picker.OWN] = job.id
+    st.session_state["watched"] = job.id
+    if spec.without is None:
+        st.session_state[run_picker.OWN] = job.id
     if (seen := st.session_state.get(SEEN)) is not None:  # this rerun draws it, so none is needed for it
         st.session_state[SEEN] = {one for one in seen if one[0] != job.id} | {(job.id, job.state, _begun(job))}
     return True

@@ -129,6 +129,19 @@ def test_back_to_an_address_without_a_choice_shows_the_patient_it_opened_with(fo
     assert not app.exception
 
 
+def test_the_patient_that_was_picked_is_there_again_after_another_page(forgotten, monkeypatch):
+    root, run_id, patient = forgotten
+    monkeypatch.setenv("PHILAB_DATA", str(root))
+    members = Workspace(root, shared=()).corpus(Workspace(root, shared=()).run(run_id).spec.corpus).notes_of("member")
+    other = sorted(set(members["patient_id"]) - {patient})[-1]
+    app, key = visit("forget", run=run_id), f"forget-patient-{run_id}"
+    app.selectbox(key=key).set_value(other).run()
+    app.switch_page("pages/glossary.py").run()
+    app.query_params.clear()
+    app.switch_page("pages/forget.py").run()
+    assert not app.exception and app.selectbox(key=key).value == other
+
+
 def test_someone_who_is_no_member_is_refused_in_a_sentence(forgotten, monkeypatch):
     root, run_id, _ = forgotten
     monkeypatch.setenv("PHILAB_DATA", str(root))

@@ -79,3 +79,12 @@ def test_the_box_stays_empty_for_another_model_and_after_notes_are_gone(monkeypa
     state[to_card._ASKED] = (run.id, patient)
     to_card._drop_gone(gone.Still(frozenset(), frozenset({"0" * 12})))
     assert state == {}
+
+
+def test_forget_shows_the_picked_patient_of_an_upload_again_after_another_page(brought, monkeypatch):
+    run, patient = brought
+    app, key = opened("forget", run, "run", monkeypatch).run(), f"forget-patient-{run.id}"
+    app.selectbox(key=key).set_value(patient).run()
+    app.switch_page("pages/glossary.py").run()
+    app.switch_page("pages/forget.py").run()
+    assert not app.exception and app.selectbox(key=key).value == patient and patient not in str(app.query_params)
