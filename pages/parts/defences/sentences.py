@@ -203,6 +203,12 @@ def _recognised(safe: pd.DataFrame, kind: str, attacked: pd.DataFrame) -> str:
     if best not in attacked.index or not attacked.loc[best, "low"] > BLIND:
         return ""
     sentence = f" But the loss attack beats guessing on its training notes: AUC {_auc(attacked.loc[best])}"
+    public = attacked.loc[best].reindex(["base", "base_low", "base_high"]).set_axis(["value", "low", "high"])
+    if attacked.loc[best, "low"] <= public["high"]:  # as of a small upload: members' and held-out notes differ anyway
+        return (
+            f"{sentence}. That cannot be distinguished from the public model's, which read none of these notes: "
+            f"{_auc(public)}."
+        )
     beside = next((row for _, row in safe.iterrows() if _reaches_blind(row["defence"], attacked)), None)
     if beside is None:
         return f"{sentence}."

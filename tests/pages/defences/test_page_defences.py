@@ -324,6 +324,13 @@ def test_the_answer_by_names_says_whether_the_loss_attack_beats_guessing():
     assert "loss attack" not in sentences.answer(scrubbed_and_private(0.5), "gpt2"), "no more than guessing"
     found = scrubbed_and_private(0.601)
     assert "loss attack" not in sentences.answer(found[found["metric"] != "auc_loss"], "gpt2"), "not measured"
+    apart = sentences.answer(found.assign(base=0.49, base_low=0.48, base_high=0.51), "gpt2")
+    assert apart == told, "the public model is where guessing is"
+    alike = sentences.answer(found.assign(base=0.576, base_low=0.47, base_high=0.7), "gpt2")
+    assert alike.endswith(
+        "AUC 0.612 (0.601 to 0.620). That cannot be distinguished from the public model's, which read none of these "
+        "notes: 0.576 (0.470 to 0.700)."
+    )
 
 
 @pytest.mark.parametrize(
