@@ -76,9 +76,8 @@ def whose(step: StepGradients, run: Run) -> str:
         if step.sampled > 1
         else f"{'One' if run.spec.secret_noise else 'The only'} {unit}"
     )
-    own = "that a step of this run may sample" if run.spec.secret_noise else "of step 1"
-    if run.spec.secret_noise:
-        own += " (its own sample is secret)"
+    drawn = "of a sample as a step of this run draws it (its own samples are secret)"
+    own = drawn if run.spec.secret_noise else "of step 1"
     other = " “Figures only”: this run's texts and scores were left out." if run.figures_only else ""
     if not run.has_model:
         other += " Its weights are not kept, so a model with a similar name on Home is from another run."

@@ -8,12 +8,13 @@ import math
 import re
 from statistics import NormalDist
 from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
 
 from core.__main__ import main
-from core.runs.run import RunBroken
+from core.runs.run import Run, RunBroken
 from core.runs.store import Workspace
 from core.training.checks import steps
 from core.training.gradients.clipping import Clipper
@@ -177,6 +178,18 @@ def test_a_step_that_sampled_a_single_patient_is_shown(smoke_workspace, smoke_sp
     assert one.explained == 1 and len(plane.data[1].y) == charts.CLOUD
     run = Workspace(smoke_workspace, shared=()).run(smoke_specs["dp"].run_id)
     assert sentences.whose(one, run).startswith("The only note of step 1. Each step draws a new sample.")
+
+
+def test_notes_of_a_secret_sample_are_not_said_to_be_all_that_may_be_in_it(smoke_workspace, smoke_specs):
+    """“The 30 notes that a step of this run may sample”, of 113 training notes."""
+    run = Workspace(smoke_workspace, shared=()).run(smoke_specs["dp"].run_id)
+    privacy = run.spec.privacy.model_copy(update={"noise_source": "secret"})
+    secret = SimpleNamespace(spec=run.spec.model_copy(update={"privacy": privacy}), figures_only=False, has_model=True)
+    drawn = StepGradients(("N1", "N2"), ("P1", "P2"), np.eye(2), parameters=100, expected=2.0, sampled=2)
+    assert sentences.whose(drawn, cast(Run, secret)) == (
+        "The 2 notes of a sample as a step of this run draws it (its own samples are secret), in the order of the "
+        "notes. Each step draws a new sample."
+    )
 
 
 def test_a_base_model_has_no_step(smoke_workspace, smoke_specs, tmp_path, capsys):
