@@ -24,6 +24,7 @@ from core.runs.store import DataFolderUnusable, Workspace, data_folder
 from core.runs.uploads.records import hours_kept
 from core.spec import CORPUS_PRESETS
 from pages.parts.session import resources
+from tests.pages.visit import WAIT
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -68,7 +69,7 @@ def test_a_file_is_no_data_folder_for_commands_and_pages(
             data_folder(folder)
     assert "--data" in line(capsys, 2, "runs", "--data", "")
     monkeypatch.setenv("PHILAB_DATA", str(file))
-    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT).run()
     assert not app.exception and [f"{file} is a file" in error.value for error in app.error] == [True]
 
 

@@ -11,6 +11,7 @@ from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 from tests.meta.test_makefile import commands
+from tests.pages.visit import WAIT
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = """
@@ -56,7 +57,7 @@ def test_two_apps_look_for_installed_components_at_most_once() -> None:
         st.write("a page")
 
     for _ in range(2):
-        assert AppTest.from_function(page).run().markdown[0].value == "a page"
+        assert AppTest.from_function(page, default_timeout=WAIT).run().markdown[0].value == "a page"
     assert manifest_scanner.scan_component_manifests.cache_info().misses == 1
     assert manifest_scanner.scan_component_manifests.cache_info().hits >= 1
 
@@ -68,5 +69,5 @@ def test_no_test_finds_the_page_of_an_earlier_one_as_main(visit: str) -> None:
     def page() -> None:
         pass
 
-    AppTest.from_function(page).run()
+    AppTest.from_function(page, default_timeout=WAIT).run()
     assert sys.modules["__main__"].page is not None

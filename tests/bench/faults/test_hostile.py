@@ -63,7 +63,7 @@ def test_the_checks_find_an_exception_markup_and_anothers_data() -> None:
         raise ValueError("no")
 
     count = hostile.Count()
-    hostile.look(AppTest.from_function(page).run(), "page", count)
+    hostile.look(AppTest.from_function(page, default_timeout=hostile.WAIT).run(), "page", count)
     assert len(count.exceptions) == len(count.markup) == len(count.others_data) == 1
     hostile.tried("page", count, lambda: 1 / 0)
     assert len(count.exceptions) == 2 and SCRIPT in WORDS.values() and IMAGE in WORDS.values()

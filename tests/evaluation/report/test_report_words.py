@@ -25,6 +25,7 @@ from core.runs.run import Run
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, VocabularySpec
 from tests.evaluation.report.conftest import part
+from tests.pages.visit import WAIT
 
 COLUMNS = ["metric", "arm", "value", "low", "high"]
 LEAKS = [["direct_patients", "run", 0.25, 0.2, 0.3], ["direct_patients", "heldout", 0.01, 0.0, 0.02]]
@@ -111,7 +112,7 @@ def test_no_bound_on_epsilon_is_told_without_its_ceiling():
     html = part("attacks", "bounds", table.to_dict("records"), {"r": "A"})
     assert "1.25" in html and "0.417" in html
     for bounds in (table, table.assign(epsilon=[0.0, 0.129])):
-        said = AppTest.from_function(_bound_sentences, args=(bounds,)).run()
+        said = AppTest.from_function(_bound_sentences, default_timeout=WAIT, args=(bounds,)).run()
         told = " ".join(one.value for one in said.markdown)
         assert not said.exception and "these trials could show at most 1.25" in told
         assert "could prove at most 0.417" in told, "the further audits have a ceiling of their own"

@@ -16,7 +16,7 @@ from pages.parts.access import rules, viewer
 from pages.parts.common import shell
 from pages.parts.lesson import classroom_link
 from tests.pages.access.conftest import ACCESS, AUTH, SECRETS, person
-from tests.pages.visit import ROOT, said, visit
+from tests.pages.visit import ROOT, WAIT, said, visit
 
 
 def labels(app: AppTest) -> set[str]:
@@ -45,7 +45,7 @@ def test_no_page_draws_anything_for_those_who_are_not_signed_in(opened, page: st
 @pytest.mark.parametrize("page", ["train", "ledger"])
 def test_a_page_that_starts_without_the_app_asks_too(page: str) -> None:
     """Streamlit runs pages/train.py by itself if its address comes first after a start."""
-    app = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=60)
+    app = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=WAIT)
     app.user, app.secrets = {"is_logged_in": False}, SECRETS
     app.run()
     assert not app.exception and labels(app) == {"Sign in"}

@@ -19,7 +19,6 @@ from pages.parts.cohort.view import NOTES_A_PAGE
 from tests.pages.visit import visit
 
 ROOT = Path(__file__).resolve().parents[3]
-WAIT = 90
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.visit import visit
+from tests.pages.visit import WAIT, visit
 
 
 def _two_views() -> None:
@@ -21,7 +21,7 @@ def _two_views() -> None:
     ("left_behind", "shown", "linked"), [("All attacks", "one", False), ("two", "two", True)], ids=["unknown", "known"]
 )
 def test_what_another_page_left_behind_is_dropped_from_the_session_and_the_link(left_behind, shown, linked):
-    app = AppTest.from_function(_two_views)
+    app = AppTest.from_function(_two_views, default_timeout=WAIT)
     app.session_state["view"] = app.query_params["view"] = left_behind
     app.run()
     assert not app.exception and app.session_state["view"] == shown

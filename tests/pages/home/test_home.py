@@ -12,9 +12,9 @@ from streamlit.testing.v1 import AppTest
 
 from core.runs.store import Workspace
 from pages.parts.home import best, pictures
+from tests.pages.visit import WAIT
 
 ROOT = Path(__file__).resolve().parents[3]
-WAIT = 90
 NEXT = "Next: the lesson, in five steps"
 
 

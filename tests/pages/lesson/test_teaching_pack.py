@@ -17,7 +17,7 @@ from core.runs.store import DEMO, Workspace
 from pages.parts.auditor.deck import drawn
 from pages.parts.lesson.figures import figures
 from pages.parts.lesson.steps import steps
-from tests.pages.visit import visit
+from tests.pages.visit import WAIT, visit
 
 PLAIN, EIGHT, ONE = "gpt2-1ea4fd58ffd0", "gpt2-0a31e8681aba", "gpt2-9c478ef93063"
 SHIPPED = {  # the runs of the lesson's hospital, by ε
@@ -68,7 +68,7 @@ def _handout() -> None:
 
 
 def test_the_handout_has_the_figures_of_the_lesson(shipped):
-    app = AppTest.from_function(_handout, default_timeout=90).run()
+    app = AppTest.from_function(_handout, default_timeout=WAIT).run()
     assert not app.exception
     sheet = app.session_state["sheet"]
     runs = {f"ε = {float(epsilon):,g} per note": run_id for epsilon, run_id in SHIPPED.items()} | {"no privacy": PLAIN}

@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from pages.parts.pickers import linked_choice
 from pages.parts.pickers.epsilon_slider import epsilon_key
+from tests.pages.visit import WAIT
 
 
 def _page() -> None:
@@ -24,7 +25,7 @@ def _page() -> None:
 
 
 def opened(**link: str) -> AppTest:
-    app = AppTest.from_function(_page, default_timeout=90)
+    app = AppTest.from_function(_page, default_timeout=WAIT)
     for name, value in link.items():
         app.query_params[name] = value
     return app.run()

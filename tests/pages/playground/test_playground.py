@@ -20,9 +20,9 @@ from pages.parts.common import phi_text
 from pages.parts.pickers import run_picker
 from pages.parts.playground import blanks
 from pages.parts.playground.side_by_side import Live
+from tests.pages.visit import WAIT
 
 ROOT = Path(__file__).resolve().parents[3]
-WAIT = 90  # seconds; loading torch and a model on a busy core
 
 
 def opened(monkeypatch, data: Path, **query: str) -> AppTest:

@@ -12,8 +12,8 @@ from core.serving.server import Sampling, Server
 from pages.parts.common import phi_text
 from pages.parts.playground import replay
 from pages.parts.playground.side_by_side import Answer, Try
+from tests.pages.visit import WAIT
 
-WAIT = 90
 AUDITED = Sampling(new_tokens=16)  # as the audits of `leaky_workspace` sampled
 
 

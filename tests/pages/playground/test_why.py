@@ -20,9 +20,9 @@ from pages.parts.common import phi_text
 from pages.parts.playground import inspection, side_by_side, token_strip, why
 from pages.parts.playground.side_by_side import Answer, text_key
 from tests.pages.playground.test_replay import Mark
+from tests.pages.visit import WAIT
 
 ROOT = Path(__file__).resolve().parents[3]
-WAIT = 90
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from core.common.formatting import epochs_text
 from core.evaluation.sweep.noise_grid import PANELS, Setting, budget
 from core.runs.store import Workspace
 from pages.parts.tradeoff.hypothetical import noise_grid
-from tests.pages.visit import visit
+from tests.pages.visit import WAIT, visit
 
 
 def test_each_way_to_vary_the_training_is_a_column_with_its_line_and_its_measured_points() -> None:
@@ -65,5 +65,5 @@ def test_a_single_epoch_is_no_plural() -> None:
 
         noise_grid._head(Setting(1.0, 1, 64), "")
 
-    (said,) = [one.value for one in AppTest.from_function(head).run().markdown]
+    (said,) = [one.value for one in AppTest.from_function(head, default_timeout=WAIT).run().markdown]
     assert said.startswith("Starting from one run (σ = 1, 1 epoch, batches of 64 notes), one setting varies at a time.")

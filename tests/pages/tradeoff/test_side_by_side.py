@@ -26,7 +26,7 @@ from pages.parts.tradeoff import hospital_size, sweep_choice, three_models
 from pages.parts.tradeoff.models import Models
 from pages.parts.tradeoff.real_or_written import REAL_NOTES, STATE
 from pages.parts.tradeoff.same_prompt import NOT_KEPT
-from tests.pages.visit import said, visit
+from tests.pages.visit import WAIT, said, visit
 
 WORSE = {"clipped": 80.0, "large": 60.0}  # perplexities of the runs that are copied
 
@@ -267,7 +267,7 @@ def _sizes() -> None:
 @pytest.fixture
 def sizes() -> AppTest:
     """The model and the size alone."""
-    return AppTest.from_function(_sizes, default_timeout=90)
+    return AppTest.from_function(_sizes, default_timeout=WAIT)
 
 
 def pick(app: AppTest, key: str, value: str) -> AppTest:
