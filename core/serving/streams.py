@@ -78,6 +78,7 @@ class Stream:
         "write"  # or "fill": rank words for each mask; "inspect": judge every token; "load": only load the model
     )
     _finished: threading.Event = field(default_factory=threading.Event, repr=False)
+    _changing: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     @classmethod
     def failed(cls, run_id: str, prompt: str, error: str) -> Stream:
@@ -93,9 +94,10 @@ class Stream:
 
     def cancel(self) -> None:
         """Stop this answer; the text so far stays in `texts`. The batch continues for the other requests in it."""
-        if not self.done:
-            self.cancelled = True
-            self._finished.set()
+        with self._changing:  # or a token that is just being written would follow what a page has read since
+            if not self.done:
+                self.cancelled = True
+                self._finished.set()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Block until done, or for `seconds`. True when done."""
@@ -116,12 +118,14 @@ class Stream:
 
     def update(self, row: int, text: str) -> bool:
         """Called by the server: sample `row` now reads `text`. Returns False after a cancel: stop writing it."""
-        if not self.done:
-            self.texts[row] = text
-        return not self.done
+        with self._changing:
+            if not self.done:
+                self.texts[row] = text
+            return not self.done
 
     def finish(self, error: str | None = None, *, refused: bool = False) -> None:
         """Called by the server: nothing more will come."""
-        if not self.done:
-            self.error, self.refused = error, refused
-            self._finished.set()
+        with self._changing:
+            if not self.done:
+                self.error, self.refused = error, refused
+                self._finished.set()

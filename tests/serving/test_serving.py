@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import unicodedata
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from core.models.generation import generate
 from core.models.token_view import token_views
 from core.runs.run import RunBroken, RunNotFound
-from core.serving.server import LONGEST_PROMPT, PromptError, Sampling, Server, ServingError, clean_prompt
+from core.serving.server import LONGEST_PROMPT, PromptError, Sampling, Server, ServingError, Stream, clean_prompt
 from tests import tiny_models
 
 SHORT = Sampling(new_tokens=12)
@@ -59,24 +60,46 @@ def server(shelf):
     server.close()
 
 
-def test_a_seed_gives_the_same_text_alone_and_among_many_browsers(server, tiny):
+@pytest.fixture
+def gathered(monkeypatch):
+    """The server gathers requests until this is set, instead of for some time."""
+    enough = threading.Event()
+    monkeypatch.setattr("core.serving.server.time", SimpleNamespace(sleep=lambda seconds: enough.wait(60)))
+    return enough
+
+
+def test_a_seed_gives_the_same_text_alone_and_among_many_browsers(server, tiny, gathered):
     asked = [(prompt, (seed, seed + 100)) for prompt in PROMPTS for seed in range(4)]
     with ThreadPoolExecutor(16) as browsers:
         streams = list(browsers.map(lambda a: server.generate("gpt2", a[0], seeds=a[1], sampling=SHORT), asked))
+    gathered.set()
     together = [stream.result(60) for stream in streams]
-    assert sum(server.batches) == 32
-    assert len(server.batches) <= 3, "prompts that arrive together share a batch"
+    assert list(server.batches) == [32], "prompts that arrive together share a batch"
     for (prompt, seeds), texts in zip(asked, together, strict=True):
         alone = [generate.sample(tiny["gpt2"], [prompt], new_tokens=12, seeds=[seed])[0] for seed in seeds]
         assert texts == alone
     assert len({text for texts in together for text in texts}) > 8
 
 
-def test_text_streams_and_the_last_look_is_the_result(server):
+def test_text_streams_and_the_last_look_is_the_result(server, monkeypatch):
+    written, seen, update = threading.Event(), threading.Event(), Stream.update
+
+    def waiting(stream, row, text):
+        """The server writes on once this text was looked at, however long that takes."""
+        goes_on = update(stream, row, text)
+        seen.clear()
+        written.set()
+        assert seen.wait(60)
+        return goes_on
+
+    monkeypatch.setattr(Stream, "update", waiting)
     stream = server.generate("gpt2", "Patient:", seeds=(3,), sampling=Sampling(new_tokens=40))
     looks = [stream.texts[0]]
     while not stream.wait(0.001):
-        looks.append(stream.texts[0])
+        if written.is_set():
+            looks.append(stream.texts[0])
+            written.clear()
+            seen.set()
     looks.append(stream.texts[0])
     assert len(set(looks)) > 2
     assert all(later.startswith(earlier) for earlier, later in zip(looks, looks[1:], strict=False))
@@ -92,24 +115,61 @@ def test_a_text_is_inspected_token_by_token(server, tiny):
         server.inspect("gpt2", "word " * 400).result(60)
 
 
-def test_cancel_keeps_what_was_written_and_spares_the_others(server):
+def test_cancel_keeps_what_was_written_and_spares_the_others(server, gathered, monkeypatch):
+    begun, cancelled, update = threading.Event(), threading.Event(), Stream.update
+
+    def waiting(stream, row, text):
+        """Nothing more is written after the first words, which are of the first request, until it was cancelled."""
+        goes_on = update(stream, row, text)
+        if text:
+            begun.set()
+            assert cancelled.wait(60)
+        return goes_on
+
+    monkeypatch.setattr(Stream, "update", waiting)
     long = Sampling(new_tokens=200)
     stopped = server.generate("gpt2", "Patient:", seeds=(1,), sampling=long)
     other = server.generate("gpt2", "Patient:", seeds=(1,), sampling=long)
-    while not stopped.texts[0]:
-        assert not stopped.wait(0.001)
+    gathered.set()
+    assert begun.wait(60)
     stopped.cancel()
     kept = stopped.texts[0]
+    cancelled.set()
     whole = other.result(60)[0]
     assert stopped.done and stopped.cancelled
     assert stopped.texts[0] == kept != ""
     assert whole.startswith(kept) and len(whole) > len(kept)
 
 
-def test_a_cancelled_request_in_the_queue_is_never_answered(server):
+def test_a_cancel_waits_for_the_word_that_is_being_written():
+    """Or the text would be another one after the cancel, which a page may have shown and counted by then."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Slow(list):
+        def __setitem__(self, at, text):
+            begun.set()
+            assert go_on.wait(60)
+            super().__setitem__(at, text)
+
+    stream, kept = Stream("gpt2", "Patient:", (1,), SHORT, texts=Slow([""])), []
+    writer = threading.Thread(target=stream.update, args=(0, "Ann"))
+    writer.start()
+    assert begun.wait(60)
+    stopping = threading.Thread(target=lambda: (stream.cancel(), kept.append(stream.texts[0])))
+    stopping.start()
+    stopping.join(0.2)  # a cancel that does not wait has ended by then
+    go_on.set()
+    for thread in (writer, stopping):
+        thread.join(60)
+    assert kept == stream.texts == ["Ann"] and stream.cancelled
+    assert not stream.update(0, "Ann Lee") and stream.texts == ["Ann"]
+
+
+def test_a_cancelled_request_in_the_queue_is_never_answered(server, gathered):
     streams = [server.generate("gpt2", "Patient:", sampling=SHORT) for _ in range(3)]
     for stream in streams:
         stream.cancel()
+    gathered.set()
     server.generate("other", "Patient:", sampling=SHORT).result(60)
     assert [stream.texts for stream in streams] == [[""]] * 3
     assert sum(server.batches) == 1
@@ -121,9 +181,10 @@ def test_prompts_that_cannot_be_asked_are_refused_with_a_sentence(server, prompt
         server.generate("gpt2", prompt)
 
 
-def test_a_prompt_longer_than_the_context_ends_in_a_sentence_and_spares_its_batch(server):
+def test_a_prompt_longer_than_the_context_ends_in_a_sentence_and_spares_its_batch(server, gathered):
     long = server.generate("gpt2", "patient " * 1_000, sampling=SHORT)
     good = server.generate("gpt2", "Patient:", sampling=SHORT)
+    gathered.set()
     with pytest.raises(ServingError, match=r"too long: it takes [\d,]+ tokens .* Shorten the prompt\."):
         long.result(60)
     assert good.result(60)[0]
