@@ -28,13 +28,15 @@ os.rename = rename
 WRITER = (
     SLOW
     + """
-root, go = Path(sys.argv[1]), Path(sys.argv[2])
+root, go, enough = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
 with folders.building(root, private=False) as made:
     (made / "table").write_text("whole")
     print("ready", flush=True)
     while not go.exists():
         time.sleep(0.01)
     folders.publish(made, root / "final", lambda folder: (folder / "table").exists())
+while not enough.exists():
+    time.sleep(0.01)
 """
 )
 COHORT = (
@@ -74,7 +76,7 @@ def whole(folder: Path) -> bool:
 def test_of_writers_at_once_none_fails_and_a_reader_never_misses_the_name(tmp_path: Path) -> None:
     """Three processes, each rename .15 s slow on both sides; a broken folder is in the place."""
     final = tmp_path / "final"
-    writers = [start(WRITER, tmp_path, tmp_path / "go") for _ in range(3)]
+    writers = [start(WRITER, tmp_path, tmp_path / "go", tmp_path / "enough") for _ in range(3)]
     assert [writer.stdout.readline() for writer in writers] == ["ready\n"] * 3
     (tmp_path / "go").touch()
     looks, missed, seen = 0, 0, False
@@ -82,6 +84,8 @@ def test_of_writers_at_once_none_fails_and_a_reader_never_misses_the_name(tmp_pa
         there = whole(final)
         seen = seen or there
         looks, missed = looks + seen, missed + (seen and not there)
+        if looks > 10:  # a slow reader has looked, too
+            (tmp_path / "enough").touch()
         time.sleep(0.002)
     errors = [writer.communicate()[1] for writer in writers]
     assert [writer.returncode for writer in writers] == [0, 0, 0], errors
