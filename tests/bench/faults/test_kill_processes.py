@@ -24,15 +24,52 @@ from core.spec import RunSpec
 pytestmark = pytest.mark.slow
 
 
+# A process changes the store only after it was looked at twice, so that no change is missed by one who looks seldom.
+WAITING = """
+import os, sys, time
+def looks():
+    return os.stat(os.environ["LOOKS"]).st_size
+def hook(event, arguments):
+    changes = event in ("os.mkdir", "os.rename") or event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+    if changes and str(arguments[0]).startswith(os.environ["STORES"]):
+        end = looks() + 2
+        while looks() < end:
+            time.sleep(0.005)
+sys.addaudithook(hook)
+"""
+
+
+@contextlib.contextmanager
+def every_change_is_seen(tmp_path: Path) -> Iterator[None]:
+    """Processes that are started within the block wait for the looks of `Watch`, however slow this one is."""
+    hooks, looks, state = tmp_path / "hooks", tmp_path / "looks", _kill_processes._state
+    hooks.mkdir()
+    (hooks / "sitecustomize.py").write_text(WAITING, encoding="utf-8")
+    looks.touch()
+
+    def counted(root: Path) -> list[tuple[str, int, int]]:
+        found = state(root)
+        with looks.open("a") as file:
+            file.write(".")
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_kill_processes, "_state", counted)
+        for name, value in (("PYTHONPATH", hooks), ("LOOKS", looks), ("STORES", tmp_path)):
+            patch.setenv(name, str(value))
+        yield
+
+
 def told_nothing() -> None:
     """No progress is printed."""
 
 
 def test_a_killed_command_is_given_again_and_refused_once_it_is_done(tmp_path: Path) -> None:
     cohort, found = COURSES["command"][0], Found()
-    known = _kill_processes.uninterrupted(cohort, tmp_path / "known")
-    assert known.changes > 2 and "imported/notes.parquet" in known.contents
-    disturbed(cohort, known, tmp_path / "store", [("change", 0.4)], found, told_nothing)
+    with every_change_is_seen(tmp_path):
+        known = _kill_processes.uninterrupted(cohort, tmp_path / "known")
+        assert known.changes > 2 and "imported/notes.parquet" in known.contents
+        disturbed(cohort, known, tmp_path / "store", [("change", 0.4)], found, told_nothing)
     assert (found.kills, found.endings, found.stages) == (1, 1, {"cohort": 1})
     assert (found.half_written, found.failed, found.differs) == ([], [], [])
     with cohort.begin(tmp_path / "known" / "done") as again, pytest.raises(RuntimeError, match="exit code 2: Error"):
