@@ -13,7 +13,7 @@ from pathlib import Path
 from core.common.files import file_mode
 
 POLL_SECONDS = 0.2
-GLANCE_SECONDS, GLANCE_POLL_SECONDS = 0.05, 0.005  # how long a look of `in_use` may be in the way; between two tries
+GLANCE_SECONDS, GLANCE_POLL_SECONDS = 10.0, 0.005  # how long looks of `in_use` may be in the way; between two tries
 NOT_OTHERS = 0o660  # whoever may open the file may hold the lock: the group if the umask says so (a shared data folder)
 
 
@@ -43,9 +43,11 @@ def _is_at(path: Path, descriptor: int) -> bool:
 
 
 def _lock(path: Path) -> int | None:
-    """As `_try_lock`. Tries again for a moment: a look of another process holds the lock as well, but only briefly."""
+    """As `_try_lock`. Tries again while others only look: a look shares the lock, briefly unless its process waits."""
     until = time.monotonic() + GLANCE_SECONDS
-    while (descriptor := _try_lock(path)) is None and time.monotonic() < until:
+    while (descriptor := _try_lock(path)) is None and path.parent.exists() and not in_use(path):
+        if time.monotonic() > until:
+            break
         time.sleep(GLANCE_POLL_SECONDS)
     return descriptor
 

@@ -196,6 +196,19 @@ def test_one_holder_at_a_time_and_waiting_can_be_stopped(tmp_path: Path) -> None
     assert order == ["first", "waited"] and not path.exists() and not in_use(path)
 
 
+def test_a_look_that_takes_long_is_not_taken_for_a_holder(tmp_path: Path) -> None:
+    """A busy computer may stop a process within its look: a cancelled job would be taken for one that is worked on."""
+    path = tmp_path / ".lock"
+    path.touch()
+    descriptor = os.open(path, os.O_RDWR)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)  # as `in_use` does, and closes it
+    looking = threading.Timer(0.3, os.close, (descriptor,))
+    looking.start()
+    with held(path, should_stop=lambda: True) as holding:
+        assert holding
+    looking.join()
+
+
 def test_whoever_waits_for_a_lock_that_goes_with_its_folder_makes_both_again(tmp_path: Path) -> None:
     path, made, got = tmp_path / "prove" / ".lock", [], []
     waiting = threading.Event()
