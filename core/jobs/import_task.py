@@ -34,10 +34,13 @@ FIRST_ROWS = "first-rows"
 MOST_MEMORY = 4 * 2**30  # of the address space, libraries included, for reading first rows
 MOST_SHOWN = 300  # characters of a cell among the first rows
 TELL_SECONDS = 0.25
+TRIES = 1_000  # to remove a folder into which a check still writes
 NICE = 5  # pages that users are viewing have priority
 NO_MEMORY = "The check ran out of memory and was ended. Upload part of the notes, or use a computer with more memory."
 
 log = logging.getLogger(__name__)
+
+_ending = threading.Lock()  # held by the thread that ends the process
 
 
 def check(folder: Path, path: str, options: dict[str, Any]) -> None:
@@ -93,9 +96,14 @@ def _teller(folder: Path) -> StageReport:
 
 
 def _end_with_parent(folder: Path) -> None:
+    """Remove everything once the parent is gone, also what the check writes meanwhile, and end the process."""
     sys.stdin.read()
-    shutil.rmtree(folder, ignore_errors=True)
-    os._exit(1)
+    with _ending:
+        for _ in range(TRIES):
+            shutil.rmtree(folder, ignore_errors=True)
+            if not folder.exists():  # nothing makes it again
+                break
+        os._exit(1)
 
 
 def _lower_priority() -> None:
@@ -122,4 +130,7 @@ elif __name__ == "__main__":
     threading.Thread(target=_end_with_parent, args=(place,), daemon=True).start()
     _lower_priority()
     tagger.leave_out_torch()
-    check(place, asked["path"], asked["options"])
+    try:
+        check(place, asked["path"], asked["options"])
+    finally:
+        _ending.acquire()  # the check's folder may be gone, and its removal not yet complete

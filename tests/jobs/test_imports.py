@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import math
+import os
 import subprocess
 import sys
 import time
@@ -86,10 +88,10 @@ def process_of(check: Check) -> subprocess.Popen:
 
 def test_a_check_is_what_an_import_here_is(start, notes_file, tmp_path):
     check = start(notes_file, owner="ada", canaries=6)
-    shares = []
+    shares = [0.0]
     until(lambda: shares.append(check.progress().share) or not check.active)
     assert (check.state, check.message) == ("done", "")
-    assert shares == sorted(shares) and 0 <= shares[0] < shares[-1] <= 1
+    assert shares == sorted(shares) and 0 < shares[-1] <= 1
     (tmp_path / "here").mkdir()
     assert check.seen == import_notes(notes_file, tmp_path / "here", owner="ada", canaries=6)
     assert Corpus.read(check.cohort).content_id("ada") == check.seen.spec.imported
@@ -204,6 +206,23 @@ def test_no_check_outlives_the_server_even_when_it_is_killed(endless, tmp_path):
     server.stdout.close()
     until(lambda: has_ended(pid))
     assert not left(tmp_path), "the process took what it wrote with it"
+
+
+def test_what_a_check_writes_while_its_folder_is_removed_goes_too(tmp_path, monkeypatch):
+    folder, ended, remove = tmp_path / "check", [], os.rmdir
+    (folder / import_task.COHORT).mkdir(parents=True)
+    late = [folder / import_task.FAILED_FILE, folder / import_task.PROGRESS_FILE]
+
+    def written_to(path, **options) -> None:
+        if late and Path(path).name != import_task.COHORT:
+            late.pop().write_text("{}")
+        remove(path, **options)
+
+    monkeypatch.setattr(os, "rmdir", written_to)
+    monkeypatch.setattr(os, "_exit", ended.append)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    import_task._end_with_parent(folder)
+    assert not late and ended == [1] and not folder.exists()
 
 
 def test_the_stages_are_what_an_import_tells_in_their_order(notes_file, tmp_path):
