@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.served import WAIT, serving
+
+expect.set_options(timeout=WAIT)  # where a test names no other time; Playwright's own five seconds are too few
 
 SHOTS = Path(__file__).resolve().parent / "shots"
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run")

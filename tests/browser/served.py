@@ -76,6 +76,20 @@ def styled(page: Page) -> None:
     page.locator("[data-testid=stHtml] style").first.wait_for(state="attached")
 
 
+def comes_true(page: Page, good: Callable[[], bool], what: str) -> None:
+    """Wait until the page is laid out as it should be: after a resize, charts are drawn again in their own time."""
+    end = time.monotonic() + WAIT / 1000
+    while not good():
+        assert time.monotonic() < end, what
+        page.wait_for_timeout(100)
+
+
+def fits(page: Page, width: int) -> None:
+    """Nothing scrolls sideways in a window of this width."""
+    beyond = "document.documentElement.scrollWidth"
+    comes_true(page, lambda: page.evaluate(beyond) <= width, f"something is wider than {width} pixels")
+
+
 def press(page: Page, key: str, brings: Locator) -> None:
     """Press a shortcut until it works: one that comes while a page is drawn anew is lost, on a slow machine often."""
     for _ in range(6):
@@ -84,6 +98,24 @@ def press(page: Page, key: str, brings: Locator) -> None:
         with contextlib.suppress(TimeoutError):
             return brings.wait_for(timeout=WAIT / 6)
     raise AssertionError(f"the key {key} did nothing")
+
+
+def click_at(page: Page, spot: Callable[[], tuple[float, float]], brings: Callable[[float], object]) -> None:
+    """Click at a spot until `brings`, given milliseconds, has come: one that meets a chart being drawn is lost."""
+    for _ in range(6):
+        settled(page)
+        page.mouse.click(*spot())
+        with contextlib.suppress(AssertionError):
+            brings(WAIT / 6)
+            return
+    raise AssertionError("six clicks changed nothing")
+
+
+def place_in(one: Locator, down: float = 0.5) -> tuple[float, float]:
+    """A spot in the middle of what is drawn, or further down in it."""
+    box = one.bounding_box()
+    assert box is not None
+    return box["x"] + box["width"] / 2, box["y"] + down * box["height"]
 
 
 def downloaded(page: Page, button: Locator) -> Download:
@@ -120,10 +152,15 @@ def first_patient(page: Page) -> str:
     """Open the first row of the table that is seen, and return the id of the patient that it brings."""
     rows = page.locator("[data-testid=stDataFrame]:visible").first
     rows.scroll_into_view_if_needed()
-    table = rows.bounding_box()
-    page.mouse.click(table["x"] + 18, table["y"] + 55)  # the first row's box
     chosen = page.get_by_role("heading", name=re.compile(r"^Patient P\d+"))
-    expect(chosen).to_be_visible(timeout=WAIT)
+
+    def box() -> tuple[float, float]:
+        """Of the first row."""
+        table = rows.bounding_box()
+        assert table is not None
+        return table["x"] + 18, table["y"] + 55
+
+    click_at(page, box, lambda time: expect(chosen).to_be_visible(timeout=time))
     settled(page)
     return re.search(r"P\d+", chosen.inner_text()).group()
 

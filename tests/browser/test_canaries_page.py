@@ -7,7 +7,7 @@ import shutil
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.served import WAIT, no_traceback, serving, settled
+from tests.browser.served import WAIT, fits, no_traceback, serving, settled
 from tests.browser.test_screens import NARROW, WIDE, cut_texts
 
 
@@ -33,5 +33,5 @@ def test_every_view_is_drawn_after_a_guess(tab, canary_server, shot, view):
     assert cut_texts(tab) == []
     tab.set_viewport_size(NARROW)
     shot(tab, f"canaries-{view.lower().replace(' ', '-')}-narrow")
-    assert tab.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+    fits(tab, NARROW["width"])
     no_traceback(tab)

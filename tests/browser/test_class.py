@@ -12,7 +12,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
 from pages.parts.lesson import classroom_link
-from tests.browser.served import ROOT, WAIT, in_link, no_traceback, press, settled, to_entry
+from tests.browser.served import ROOT, WAIT, comes_true, fits, in_link, no_traceback, press, settled, to_entry
 from tests.network import wifi
 
 
@@ -58,7 +58,7 @@ def test_the_presenter_sees_at_once_what_a_student_predicts(chromium, server, sh
     settled(student)
     press(student, "s", student.get_by_text("Answer from these runs:"))
     expect(student.locator(".bars")).to_contain_text("more than half ✓", timeout=WAIT)
-    assert student.evaluate("document.documentElement.scrollWidth") <= 420
+    fits(student, 420)
     shot(host, "class-presenter")
     shot(student, "class-student", full=True)
 
@@ -103,7 +103,7 @@ def test_a_class_votes_on_phones_and_the_projector_shows_each_step_whole(chromiu
         shot(host, f"class-full-{number}")
         shot(phones[0], f"class-phone-{number}")
         assert [one["id"] for page in (host, phones[0]) for one in Axe().run(page).response["violations"]] == []
-        assert phones[0].evaluate("document.documentElement.scrollWidth") <= 390
+        fits(phones[0], 390)
         after = "After the lesson" if number == 5 else re.compile(f"^{number + 1}\\. ")
         press(host, "ArrowRight", host.get_by_role("heading", level=2, name=after))
     press(host, "Escape", host.get_by_role("button", name="Full screen", exact=True))
@@ -116,16 +116,18 @@ def test_a_class_votes_on_phones_and_the_projector_shows_each_step_whole(chromiu
 def whole_in_window(host: Page, height: int) -> None:
     """The chart and the take-away lie inside the window, below one another, and the chart is large enough to read."""
     chart, point = host.locator(".st-key-screen-chart .js-plotly-plot"), host.locator(".st-key-screen-point")
-    for _ in range(40):  # Plotly draws anew after the window's size has changed
+
+    def whole() -> bool:
         one, other = chart.bounding_box(), point.bounding_box()
-        if one and other and one["y"] + one["height"] <= other["y"] + 1 and other["y"] + other["height"] <= height:
-            break
-        host.wait_for_timeout(250)
-    assert one["y"] >= 0 and one["y"] + one["height"] <= other["y"] + 1
-    assert other["y"] + other["height"] <= height and one["height"] > 0.3 * height
-    assert host.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight") <= height
-    beside = host.locator(".st-key-screen-right")
-    assert beside.evaluate("one => one.scrollHeight <= one.clientHeight + 1"), "what stands beside the chart is cut"
+        if one is None or other is None or one["y"] < 0 or one["height"] <= 0.3 * height:
+            return False
+        return one["y"] + one["height"] <= other["y"] + 1 and other["y"] + other["height"] <= height
+
+    comes_true(host, whole, "the chart and the take-away are not in the window, one below the other")
+    main, beside = host.get_by_test_id("stMain"), host.locator(".st-key-screen-right")
+    comes_true(host, lambda: main.evaluate("one => one.scrollHeight") <= height, "the page scrolls")
+    whole_beside = "one => one.scrollHeight <= one.clientHeight + 1"
+    comes_true(host, lambda: beside.evaluate(whole_beside), "what stands beside the chart is cut")
 
 
 def test_phones_get_their_buttons_back_when_the_presenter_stops_leading(chromium, server):
@@ -258,7 +260,7 @@ def test_a_class_follows_its_presenter_to_another_page_and_audits_there(chromium
     for student in students:  # nothing is pressed there
         expect(student.get_by_role("heading", level=1, name="Be the auditor")).to_be_visible(timeout=WAIT)
         expect(student.get_by_text("The class audits")).to_be_visible(timeout=WAIT)
-        assert student.evaluate("document.documentElement.scrollWidth") <= 390
+        fits(student, 390)
         for script in ("class-seat", "class-follow"):  # takes no line above the title
             assert student.locator(f".st-key-{script}").evaluate("e => getComputedStyle(e).position") == "absolute"
     settled(students[0])

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from pages.parts.common import shell
-from tests.browser.served import WAIT, no_traceback, serving, settled, styled
+from tests.browser.served import WAIT, click_at, fits, no_traceback, place_in, serving, settled, styled
 from tests.browser.test_accessibility import BACKGROUNDS, violations
 
 TITLES = {name: title for name, title, _, _ in shell._PAGES}  # a page that is added is tested too
@@ -87,7 +87,7 @@ def test_every_page_opens_by_its_link_in_light_and_dark_and_narrow(chromium, ser
     page.set_viewport_size({"width": 420, "height": 860})
     expect(page.get_by_role("heading", level=1, name=PAGES[path])).to_be_visible()
     shot(page, f"{path or 'home'}-narrow")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 420, "something is cut off on a narrow screen"
+    fits(page, 420)
     no_traceback(page)
     page.close()
 
@@ -107,10 +107,10 @@ def test_a_tile_opens_its_claim_and_the_link_says_so(tab, server):
     tiles = tab.locator(".js-plotly-plot").first
     expect(tiles.locator(".bars .point").first).to_be_visible(timeout=WAIT)
     expect(tab.get_by_role("heading", level=2).first).to_be_in_viewport(timeout=WAIT)  # the link's claim
-    tiles.locator(".bars .point").first.scroll_into_view_if_needed()
-    box = tiles.locator(".bars .point").first.bounding_box()
-    tab.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    expect(tab).not_to_have_url(re.compile("claim=P-c1"), timeout=WAIT)
+    first = tiles.locator(".bars .point").first
+    first.scroll_into_view_if_needed()
+    other = re.compile("claim=P-c1")
+    click_at(tab, lambda: place_in(first), lambda time: expect(tab).not_to_have_url(other, timeout=time))
     opened = re.search(r"claim=([\w-]+)", tab.url).group(1)
     title = tab.get_by_role("heading", level=2).first
     expect(title).to_have_text(re.compile(f"^{opened}: "))

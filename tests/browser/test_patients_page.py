@@ -11,7 +11,18 @@ from playwright.sync_api import expect
 
 from core.demo import demo_spec
 from core.runs.store import DEMO
-from tests.browser.served import WAIT, downloaded, first_patient, in_link, no_traceback, serving, settled
+from tests.browser.served import (
+    WAIT,
+    click_at,
+    downloaded,
+    first_patient,
+    fits,
+    in_link,
+    no_traceback,
+    place_in,
+    serving,
+    settled,
+)
 from tests.browser.test_screens import NARROW, WIDE, cut_texts
 
 
@@ -32,9 +43,8 @@ def test_from_a_bar_to_a_patient_to_a_file(tab, patient_server, shot):
     settled(tab)
     assert cut_texts(tab) == []
     shot(tab, "patients")
-    box = bars.last.bounding_box()
-    tab.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] * 0.9)
-    expect(tab.get_by_text(re.compile(r"patients? in bucket \d+"))).to_be_visible(timeout=WAIT)
+    chosen = tab.get_by_text(re.compile(r"patients? in bucket \d+"))
+    click_at(tab, lambda: place_in(bars.last, 0.9), lambda time: expect(chosen).to_be_visible(timeout=time))
     bucket = in_link(tab, r"bucket=(\d+)").group(1)
     settled(tab)
     patient = first_patient(tab)
@@ -52,7 +62,7 @@ def test_from_a_bar_to_a_patient_to_a_file(tab, patient_server, shot):
     settled(tab)
     tab.set_viewport_size(NARROW)
     shot(tab, "patients-narrow")
-    assert tab.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+    fits(tab, NARROW["width"])
     no_traceback(tab)
 
 

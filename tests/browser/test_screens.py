@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.browser.served import WAIT, in_link, no_traceback, settled, to_entry
+from tests.browser.served import WAIT, click_at, comes_true, fits, in_link, no_traceback, place_in, settled, to_entry
 from tests.browser.test_accessibility import BACKGROUNDS
 
 NARROW = {"width": 420, "height": 900}
@@ -31,10 +30,10 @@ def cut_texts(page) -> list[str]:
 def keep_wide_and_narrow(page, shot, name: str) -> None:
     """Screenshots at both widths; nothing is cut off in the one, nothing scrolls sideways in the other."""
     shot(page, name)
-    assert cut_texts(page) == []
+    comes_true(page, lambda: cut_texts(page) == [], "labels are cut off")
     page.set_viewport_size(NARROW)
     shot(page, f"{name}-narrow")
-    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+    fits(page, NARROW["width"])
     no_traceback(page)
 
 
@@ -150,27 +149,15 @@ def test_the_pair_of_charts(tab, server, shot):
     keep_in_light_and_dark(tab, shot, "tradeoff-auc")
 
 
-def click_until_it_counts(tab: Page, marker: Locator) -> None:
-    """Click a marker: a click while the chart is drawn again is lost."""
-    for _ in range(6):
-        settled(tab)
-        box = marker.bounding_box()
-        assert box is not None
-        tab.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-        with contextlib.suppress(AssertionError):
-            return expect(tab.get_by_text("Trained without privacy", exact=False)).to_have_count(0, timeout=WAIT / 6)
-    raise AssertionError("six clicks on a marker changed nothing")
-
-
 def test_a_click_on_a_marker_moves_the_slider_the_sentence_and_the_texts(tab, server):
     tab.set_viewport_size(WIDE)
     tab.goto(f"{server}/tradeoff?at=∞")
-    expect(tab.get_by_text("Trained without privacy", exact=False)).to_be_visible(timeout=WAIT)
+    before = tab.get_by_text("Trained without privacy", exact=False)
+    expect(before).to_be_visible(timeout=WAIT)
     expect(tab.locator(".phi-text")).to_have_count(2, timeout=WAIT)  # the public base and the unconstrained model
     markers = tab.locator(".scatterlayer .points path.point")
     expect(markers.first).to_be_visible(timeout=WAIT)
-    click_until_it_counts(tab, markers.first)
-    expect(tab.get_by_text("Trained without privacy", exact=False)).to_have_count(0, timeout=WAIT)
+    click_at(tab, lambda: place_in(markers.first), lambda time: expect(before).to_have_count(0, timeout=time))
     expect(tab.locator(".phi-text")).to_have_count(3, timeout=WAIT)
     expect(tab.get_by_text("measured (", exact=False).first).to_be_visible(timeout=WAIT)
     no_traceback(tab)

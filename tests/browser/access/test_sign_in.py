@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from core.corpus.synthetic.hospital import build
 from core.spec import CORPUS_PRESETS
 from tests.browser.access.provider import PASSWORD, Provider
-from tests.browser.served import WAIT, no_traceback, settled
+from tests.browser.served import WAIT, fits, no_traceback, settled
 from tests.browser.test_analyst import upload
 
 MINE = re.compile("Synthetic patients, and your notes")
@@ -84,7 +84,7 @@ def test_people_keep_their_notes_and_signing_out_ends_access_everywhere(
     ada.emulate_media(color_scheme="dark")
     ada.set_viewport_size({"width": 390, "height": 800})
     shot(ada, "account-phone")
-    assert ada.evaluate("document.documentElement.scrollWidth") <= 390
+    fits(ada, 390)
     ada.set_viewport_size({"width": 1280, "height": 800})
     ada.goto(f"{closed_server}/cohort?cohort=my+notes")
     upload(ada, 0, ward)
