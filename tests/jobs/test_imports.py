@@ -33,6 +33,12 @@ ROOT = Path(__file__).resolve().parents[2]
 NOTES = build(CORPUS_PRESETS["smoke"]).notes
 
 
+@pytest.fixture(autouse=True)
+def first_rows_have_time(monkeypatch) -> None:
+    """Of the column that expands without end, a busy core took 68 seconds to find that."""
+    monkeypatch.setattr(imports, "PREVIEW_SECONDS", 4 * WAIT)
+
+
 @pytest.fixture
 def notes_file(tmp_path) -> Path:
     path = tmp_path / "ward.csv"
