@@ -124,7 +124,7 @@ def test_what_a_killed_process_left_is_swept_and_a_living_ones_is_not(tmp_path: 
     assert made.exists(), "its maker lives"
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    sweep(tmp_path)
+    sweep(tmp_path, made.stat().st_mtime + NEW_SECONDS - 1)
     assert made.exists(), "too new to tell"
     sweep(tmp_path, later)
     assert not made.exists()

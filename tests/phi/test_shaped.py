@@ -112,9 +112,12 @@ def test_blanks_after_a_word_for_a_number_take_time_in_proportion_to_their_numbe
     """Three parts of a pattern may be blanks: with 300 of them a search took seconds."""
 
     def seconds(count: int) -> float:
-        started = time.process_time()
-        assert find_shaped("called" + " " * count) == []
-        return time.process_time() - started + 1e-3
+        taken = []
+        for _ in range(3):  # a collection of garbage may come in between
+            started = time.process_time()
+            assert find_shaped("called" + " " * count) == []
+            taken.append(time.process_time() - started)
+        return min(taken) + 1e-3
 
     assert seconds(240) < 8 * seconds(60)
 

@@ -77,7 +77,7 @@ def test_a_student_who_reloads_the_page_keeps_the_job(
     reloaded = visit("train", **TINY)
     assert (f"cancel-queue-{own}" in keys(reloaded)) == is_the_same
     assert any("yours" in shown.value for shown in reloaded.markdown) == is_the_same
-    assert "aaaa" not in (engine.workspace.root / "jobs").joinpath("queue.sqlite").read_bytes().decode("latin-1")
+    assert "a" * 22 not in (engine.workspace.root / "jobs").joinpath("queue.sqlite").read_bytes().decode("latin-1")
 
 
 def test_a_student_sees_that_the_instructor_cancelled_the_job(engine: Engine) -> None:

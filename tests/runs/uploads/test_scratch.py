@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import stat
 import subprocess
 import sys
@@ -72,7 +71,7 @@ def test_what_a_killed_process_left_is_swept_and_what_is_in_use_is_not(tmp_path)
     left = left_by(tmp_path, "os.kill(os.getpid(), 9)")
     assert (left / "notes.csv").exists()
     made = Scratch(tmp_path)
-    sweep(tmp_path)
+    sweep(tmp_path, left.stat().st_mtime + NEW_SECONDS - 1)
     assert left.exists(), "it might just have been made, and not be locked yet"
     sweep(tmp_path, time.time() + NEW_SECONDS + 1)
     assert not left.exists() and made.path.exists()
@@ -110,11 +109,10 @@ def test_one_that_cannot_be_asked_keeps_no_other_one(tmp_path, monkeypatch, capl
 def test_nothing_stays_longer_than_an_upload_may(tmp_path, monkeypatch):
     monkeypatch.setenv("PHILAB_UPLOAD_HOURS", "1")
     made = Scratch(tmp_path)
-    os.utime(made.path, (time.time() - 3_590,) * 2)
-    sweep(tmp_path)
+    since = made.path.stat().st_mtime
+    sweep(tmp_path, since + 3_590)
     assert made.path.exists()
-    os.utime(made.path, (time.time() - 3_610,) * 2)
-    sweep(tmp_path)
+    sweep(tmp_path, since + 3_610)
     assert not made.path.exists()
     monkeypatch.setenv("PHILAB_UPLOAD_HOURS", "for ever")
     sweep(tmp_path)
