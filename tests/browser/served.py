@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import psutil
 import pytest
 from playwright.sync_api import Download, Error, Locator, Page, TimeoutError, expect
 
@@ -41,13 +42,17 @@ def serving(
     `program` is the module that serves it, with arguments of its own; `options` are Streamlit's. Runs that its workers
     train are asked about few claims (`tests.few_claims`).
     """
-    port = free_port()
-    command = [sys.executable, "-m", *program, "run", "app.py", "--server.port", str(port), *options]
     environment = {**os.environ, **IN_WORKERS, "PHILAB_DATA": str(data), "OMP_NUM_THREADS": "1"}
-    with log.open("w") as output:
-        server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)  # noqa: S603
+    for _ in range(5):
+        port = free_port()
+        command = [sys.executable, "-m", *program, "run", "app.py", "--server.port", str(port), *options]
+        with log.open("w") as output:
+            server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)  # noqa: S603
+        if _answers(port, server, log):
+            break
+    else:
+        pytest.fail(f"every port was taken:\n{log.read_text()}")
     try:
-        _wait_for(port, server, log)
         yield f"http://localhost:{port}"
     finally:
         server.terminate()
@@ -55,15 +60,29 @@ def serving(
             server.wait(20)
         except subprocess.TimeoutExpired:
             server.kill()
+            server.wait()
 
 
-def _wait_for(port: int, server: subprocess.Popen, log: Path) -> None:
+def _answers(port: int, server: subprocess.Popen, log: Path) -> bool:
+    """Wait for the server; False if another process has taken its port since it was found free."""
     end = time.monotonic() + WAIT / 1000
     while time.monotonic() < end and server.poll() is None:
-        with contextlib.suppress(OSError), socket.create_connection(("localhost", port), timeout=1):
-            return
+        if listens(server, port):
+            return True
         time.sleep(0.1)
+    if server.poll() is not None and f"Port {port} is not available" in log.read_text():
+        return False
+    server.kill()
+    server.wait()
     pytest.fail(f"the server did not start:\n{log.read_text()}")
+
+
+def listens(server: subprocess.Popen, port: int) -> bool:
+    """Whether this process listens on the port; another one may, which took it since it was found free."""
+    with contextlib.suppress(psutil.Error):
+        lines = psutil.Process(server.pid).net_connections("tcp")
+        return any(line.status == psutil.CONN_LISTEN and line.laddr.port == port for line in lines)
+    return False
 
 
 def settled(page: Page) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlparse
 
@@ -10,6 +11,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.sync.client import connect
 
 from pages.parts.common import shell
+from tests.browser import served
 from tests.browser.served import WAIT, serving
 
 SECONDS = WAIT / 1000
@@ -21,18 +23,27 @@ def drawn(address: str, page: str) -> tuple[int, list[str]]:
     """Opens a page in a session of its own: how many elements it has drawn, and what its exceptions say."""
     elements, exceptions = 0, []
     stream = f"ws://{urlparse(address).netloc}/_stcore/stream"
-    with connect(stream, subprotocols=["streamlit"], origin=address, open_timeout=SECONDS, max_size=None) as socket:
+    with connect(stream, subprotocols=["streamlit"], origin=address, open_timeout=SECONDS, max_size=None) as line:
         ask = BackMsg()
         ask.rerun_script.page_name = page
-        socket.send(ask.SerializeToString())
+        line.send(ask.SerializeToString())
         while True:
-            told = ForwardMsg.FromString(socket.recv(timeout=SECONDS))
+            told = ForwardMsg.FromString(line.recv(timeout=SECONDS))
             if told.HasField("delta"):
                 elements += 1
                 if told.delta.new_element.HasField("exception"):
                     exceptions.append(told.delta.new_element.exception.message)
             elif told.HasField("script_finished") and elements:
                 return elements, exceptions
+
+
+def test_a_server_gets_another_port_if_its_own_is_taken_while_it_starts(data, tmp_path, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        ports = iter([taken, served.free_port()])
+        monkeypatch.setattr(served, "free_port", lambda: next(ports))
+        with serving(data, tmp_path / "log.txt") as address:
+            assert urlparse(address).port != taken and list(ports) == []
 
 
 def test_all_pages_open_at_once_on_a_server_that_was_just_started(data, tmp_path):

@@ -26,7 +26,7 @@ from tests.browser.access.conftest import ACCESS
 from tests.browser.access.provider import Provider
 from tests.browser.access.test_sign_in import MINE, account, signed_in, ward  # noqa: F401 — `ward` is a fixture
 from tests.browser.conftest import FLAGS, program
-from tests.browser.served import ROOT, WAIT, free_port, serving, settled
+from tests.browser.served import ROOT, WAIT, free_port, listens, serving, settled
 from tests.browser.test_analyst import upload
 from tests.browser.test_class import a_class, vote
 
@@ -129,6 +129,10 @@ def proxied(folder: Path, apps: tuple[str, str], port: int, plain_port: int) -> 
     whole = configured(folder, apps, port, plain_port)
     proxy = subprocess.Popen([nginx, "-c", whole, "-g", "daemon off;", "-e", folder / "error.txt"])  # noqa: S603
     try:
+        end = time.monotonic() + 60
+        while not (listens(proxy, port) and listens(proxy, plain_port)):
+            assert proxy.poll() is None and time.monotonic() < end, (folder / "error.txt").read_text()
+            time.sleep(0.05)
         yield
     finally:
         proxy.terminate()
@@ -156,10 +160,10 @@ server_metadata_url = "{provider.address}/.well-known/openid-configuration"
         encoding="utf-8",
     )
     options = ("--secrets.files", str(settings), "--browser.serverAddress", HOST)
-    port, plain_port = free_port(), free_port()
     with contextlib.ExitStack() as lives, serving(folder / "data", folder / "second.txt", options=options) as second:
         first = lives.enter_context(serving(folder / "data", folder / "first.txt", options=options))
         apps = tuple(f"127.0.0.1:{address.rpartition(':')[2]}" for address in (first, second))
+        port, plain_port = free_port(), free_port()
         with proxied(folder, (apps[0], apps[1]), port, plain_port):
             rules = f"--host-resolver-rules=MAP {HOST}:443 127.0.0.1:{port},MAP {HOST}:80 127.0.0.1:{plain_port}"
             browser = chromium.browser_type.launch(executable_path=program(), args=[*FLAGS, rules])
