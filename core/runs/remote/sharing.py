@@ -89,8 +89,13 @@ def publish(store: Store, run: Run, workspace: Workspace) -> None:
         store.publish("corpora", digest, cohort)
     if store.manifest("runs", run.id) is None:  # the first one stays
         store.publish("runs", run.id, run.folder)
-    if (state := _stored_state(store, run.id)) is not None:
-        store.remove(f"checkpoints/{run.id}.json")
+    _drop_checkpoint(store, run.id)
+
+
+def _drop_checkpoint(store: Store, run_id: str) -> None:
+    """Remove the stored checkpoint of a finished run."""
+    if (state := _stored_state(store, run_id)) is not None:
+        store.remove(f"checkpoints/{run_id}.json")
         store.remove(state)
 
 
@@ -114,6 +119,9 @@ def shared(store: Store, lease: Lease, spec: RunSpec, workspace: Workspace) -> I
         ended.set()
         if keeper.is_alive():
             keeper.join()
+        with _logged(spec.run_id):
+            if store.manifest("runs", spec.run_id) is not None:  # the keeper may have stored one after that
+                _drop_checkpoint(store, spec.run_id)
         with _logged(spec.run_id):
             lease.release()
 

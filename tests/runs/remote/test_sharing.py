@@ -5,8 +5,10 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -189,6 +191,36 @@ def test_the_stored_checkpoint_comes_to_a_run_that_has_none_here(
         if begun != "not":
             assert kept == [(work / file).read_bytes() for file in ("spec.json", "status.json")]
         assert [path.name for path in work.parent.iterdir()] == [spec.run_id]
+
+
+def test_a_checkpoint_that_is_being_stored_when_its_run_is_done_does_not_stay(
+    store: Store,
+    tmp_path: Path,
+    smoke_workspace: Path,
+    smoke_specs: dict[str, RunSpec],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spec, here, made = smoke_specs["dp"], Workspace(tmp_path / "here", shared=()), Workspace(smoke_workspace, shared=())
+    for file in sharing.STATE:
+        (here.work(spec.run_id) / file).parent.mkdir(parents=True, exist_ok=True)
+        (here.work(spec.run_id) / file).write_text("state")
+    begun, go_on, really = threading.Event(), threading.Event(), Store.publish
+
+    def slow(self: Store, kind: str, *more: Any) -> None:
+        if kind == "checkpoints":
+            begun.set()
+            assert go_on.wait(60)
+        really(self, kind, *more)
+
+    monkeypatch.setattr(Store, "publish", slow)
+    monkeypatch.setattr(sharing, "RENEW_SECONDS", 0.01)
+    lease = Lease.take(store, spec.run_id)
+    assert lease is not None
+    with sharing.shared(store, lease, spec, here):
+        assert begun.wait(60)
+        sharing.publish(store, made.run(spec.run_id), made)
+        go_on.set()
+    assert store.names("runs") == [spec.run_id] and store.names("checkpoints") == store.list("leases") == []
 
 
 def test_secret_noise_and_imported_notes_stay_here(
