@@ -143,9 +143,12 @@ def _unload_deleted(workspace: Workspace) -> None:
     _uploads_seen()[workspace.root] = there
 
 
-def _wait(workspace: Workspace) -> bool:
-    """Wait for the next check. Whether it came early, because an upload was deleted here or by another process."""
-    end, seen = time.monotonic() + LOOK_SECONDS, _last_change(workspace.root)
+def _wait(workspace: Workspace, seen: int) -> bool:
+    """Wait for the next check. Whether it came early, because an upload was deleted here or by another process.
+
+    `seen` is the time of the last change before the check that is over: a change during it is looked at, too.
+    """
+    end = time.monotonic() + LOOK_SECONDS
     while (left := end - time.monotonic()) > 0:
         if _clear_again().wake.wait(min(left, WATCH_SECONDS)):
             return True
@@ -183,9 +186,10 @@ def start_thread(root: str, _workspace: Workspace) -> threading.Thread:
     def look() -> None:
         looks = 0
         while True:
+            seen = _last_change(_workspace.root)
             clear_out(_workspace, thorough=looks % THOROUGH_EVERY == 0)
             looks += 1
-            if _wait(_workspace):
+            if _wait(_workspace, seen):
                 _clear_again().wake.clear()
                 time.sleep(AGAIN_SECONDS)
                 looks = 0

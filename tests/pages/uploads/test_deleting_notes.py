@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -259,9 +260,33 @@ def test_what_another_process_deletes_leaves_the_memory_before_the_next_check(co
     monkeypatch.setattr(cleanup, "LOOK_SECONDS", 36_000.0)
     again = cleanup._ClearAgain(wake=looks)
     monkeypatch.setattr(cleanup, "_clear_again", lambda: again)
-    assert cleanup._wait(workspace), "a thorough check comes next"
+    assert cleanup._wait(workspace, cleanup._last_change(tmp_path)), "a thorough check comes next"
     assert looks.looks == 4 and emptied.count(threading.get_ident()) == 1
     assert not [key for key in store._corpora if key[0] == workspace.root]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_what_another_process_deletes_during_a_check_leaves_the_memory_at_once(tmp_path, monkeypatch):
+    """A check walks through the whole store: what goes meanwhile must not wait for the next one."""
+    (tmp_path / "uploads").mkdir()
+    checks: list[int] = []
+
+    def unloaded(workspace: Workspace) -> None:
+        if checks:  # the check itself looked before the deletion
+            raise SystemExit  # ends the thread
+
+    def later_in_the_check() -> None:
+        checks.append(1)
+        (tmp_path / "uploads" / "left").touch()  # as a record that goes
+
+    monkeypatch.setattr(cleanup, "_unload_deleted", unloaded)
+    monkeypatch.setattr(cleanup.classroom, "rooms_of", lambda root: SimpleNamespace(clear_out=later_in_the_check))
+    monkeypatch.setattr(cleanup, "LOOK_SECONDS", 36_000.0)
+    monkeypatch.setattr(cleanup, "WATCH_SECONDS", 0.01)
+    cleanup._clear_again().wake.clear()
+    thread = cleanup.start_thread(str(tmp_path), Workspace(tmp_path, shared=()))
+    thread.join(60)
+    assert not thread.is_alive() and checks == [1]
 
 
 @checked_here
