@@ -19,6 +19,7 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 BROWSER = "tests/browser/"
+SLOW_SECONDS = 1_800  # a slow test with its fixtures: some train several runs, and wait up to five minutes for each
 
 
 def _is_slow(item: pytest.Item) -> bool:
@@ -44,6 +45,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _is_slow(item):
             item.add_marker(pytest.mark.slow)
+        if item.get_closest_marker("slow") is not None and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(SLOW_SECONDS))
     items.sort(key=lambda item: not item.nodeid.startswith(BROWSER))
 
 

@@ -35,6 +35,27 @@ def test_without_a_mark(tmp_path): ...
 """
 
 
+TIMED = """
+import pytest
+
+def seconds(request):
+    marker = request.node.get_closest_marker("timeout")
+    return marker and marker.args[0]
+
+def test_quick(request):
+    assert seconds(request) is None
+
+@pytest.mark.slow
+def test_slow(request):
+    assert seconds(request) == 1_800
+
+@pytest.mark.slow
+@pytest.mark.timeout(5)
+def test_own(request):
+    assert seconds(request) == 5
+"""
+
+
 def test_a_test_is_quick_unless_it_is_marked_or_needs_a_browser_or_a_trained_run(tmp_path: Path) -> None:
     path = tmp_path / "test_new.py"
     path.write_text(TESTS, encoding="utf-8")
@@ -43,6 +64,16 @@ def test_a_test_is_quick_unless_it_is_marked_or_needs_a_browser_or_a_trained_run
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)  # noqa: S603
     found = [line.rpartition("::")[2] for line in done.stdout.splitlines() if "::" in line]
     assert found == ["test_without_a_mark"], done.stdout + done.stderr
+
+
+def test_a_slow_test_has_more_time_than_others_unless_it_names_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "test_new.py"
+    path.write_text(TIMED, encoding="utf-8")
+    asked = ["-c", str(ROOT / "pyproject.toml"), "-p", "tests.running", "-p", "no:cacheprovider"]
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-m", "pytest", *asked, str(path)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_check_leaves_out_the_slow_tests_and_nothing_else_does() -> None:
