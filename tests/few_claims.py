@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 LABELLED, JUDGED = 24, 12
 MOST_SAMPLES = 8  # of each of 14 prompts
-IN_WORKERS = {"DASK_DISTRIBUTED__WORKER__PRELOAD": f"['{__name__}']"}
+IN_WORKERS = {"DASK_DISTRIBUTED__WORKER__PRELOAD": f"['{__name__}', 'tests.held_work']"}
 
 
 @contextmanager

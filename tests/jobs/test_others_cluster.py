@@ -68,12 +68,14 @@ def test_dasks_own_configuration_names_the_certificates(scheduler: str) -> None:
 def test_a_scheduler_that_is_gone_is_told_in_a_sentence_without_tracebacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("core.jobs.connection.START_SECONDS", 5)
     with scheduler_process(tmp_path) as (address, process):
         connection = Connection(address)
         connection.open()
+        assert connection.client is not None
+        connection.client._timeout = 5  # for connecting again, which is in vain
         process.kill()
         process.wait()
+    monkeypatch.setattr("core.jobs.connection.START_SECONDS", 5)
     until(lambda: not connection.alive)
     with pytest.raises(EngineFailed, match=f"The connection to the job scheduler at {address} was lost"):
         connection.fit(tmp_path)

@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from distributed import Client
 
-from core.jobs.connection import server_scheduler
+from core.jobs.connection import Connection, server_scheduler
 from core.jobs.engine import Engine
 from core.runs.store import Workspace
 from core.spec import RunSpec
+from tests.held_work import Held
 from tests.jobs.dask_processes import ROOT, scheduler_process, until, worker_process
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("asks_few_claims")]
@@ -67,37 +69,47 @@ def test_jobs_wait_for_the_scheduler_and_survive_a_worker(
     smoke_workspace: Path,
     smoke_spec: Callable[..., RunSpec],
     smoke_specs: dict[str, RunSpec],
+    held_work: Held,
+    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """Unreachable, then there, then without its worker and without itself: the run is the one made on one machine."""
     spec, other = smoke_specs["dp"], smoke_spec(epochs=1, seed=5)
+    tries: list[int] = []
+
+    def counted() -> Client:
+        tries.append(1)
+        return Connection.open(server._connection)
+
+    monkeypatch.setattr(server._connection, "open", counted)
     with caplog.at_level(logging.WARNING, "core"):
         assert server.submit(spec).state == "queued" and server.submit(other).position == 1
         until(lambda: server.problem)
         assert server.problem.startswith(f"The job scheduler at tcp://127.0.0.1:{port} does not answer")
-        until(lambda: server._look is None)  # it has tried again
+        until(lambda: len(tries) > 1)
         until(lambda: server._look is not None)
     assert server.status(spec.run_id).state == "queued"
     assert [record.getMessage() for record in caplog.records] == [server.problem], "said once"
     assert server.cancel(other.run_id).state == "cancelled", "without a scheduler"
     with scheduler_process(tmp_path, port=port) as (address, scheduler):
-        with worker_process(address, "first", tmp_path, str(ROOT)) as (_, process):
+        with held_work.at(spec.run_id), worker_process(address, "first", tmp_path, str(ROOT)) as (_, process):
             until(lambda: not server.problem)
             until(lambda: server.progress(spec.run_id).step > 0)
             assert server.status(spec.run_id).state == "running"
             process.send_signal(signal.SIGKILL)
         with worker_process(address, "second", tmp_path, str(ROOT)) as (_, process):
             until(lambda: server.status(spec.run_id).state == "done")
-            server.submit(other)
-            until(lambda: server.progress(other.run_id).step > 0)
-            server.cancel(other.run_id)
-            until(lambda: server.status(other.run_id).state == "cancelled")
-            until(lambda: not server.workspace.work(other.run_id).exists())
-            server.submit(other)
-            until(lambda: server.progress(other.run_id).step > 0)
-            process.send_signal(signal.SIGKILL)
-            scheduler.send_signal(signal.SIGKILL)
+            with held_work.at(other.run_id):
+                server.submit(other)
+                until(lambda: server.progress(other.run_id).step > 0)
+                server.cancel(other.run_id)
+                until(lambda: server.status(other.run_id).state == "cancelled")
+                until(lambda: not server.workspace.work(other.run_id).exists())
+                server.submit(other)
+                until(lambda: server.progress(other.run_id).step > 0)
+                process.send_signal(signal.SIGKILL)
+                scheduler.send_signal(signal.SIGKILL)
     until(lambda: server.status(other.run_id).state == "interrupted")
     assert server.status(other.run_id).message.endswith("was lost. Submit the job again: it resumes where it was.")
     server.submit(other)

@@ -13,6 +13,7 @@ from core.jobs.engine import Engine
 from core.runs.events import read_events
 from core.runs.store import Workspace
 from core.spec import RunSpec
+from tests.held_work import Held
 from tests.jobs.test_engine import wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("asks_few_claims")]
@@ -20,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("asks_few_claims")]
 
 @pytest.fixture(scope="module")
 def servers(
-    smoke_workspace: Path, smoke_specs: dict[str, RunSpec], tmp_path_factory: pytest.TempPathFactory
+    smoke_workspace: Path, smoke_specs: dict[str, RunSpec], tmp_path_factory: pytest.TempPathFactory, held_work: Held
 ) -> Iterator[tuple[Engine, Engine]]:
     """Two engines as two servers have them: nothing in common but the folder, each with workers of its own."""
     root, base = tmp_path_factory.mktemp("servers"), smoke_specs["base"].run_id
@@ -39,21 +40,22 @@ def trainings(engine: Engine, spec: RunSpec) -> int:
 
 
 def test_a_run_that_both_are_asked_for_is_trained_once(
-    servers: tuple[Engine, Engine], smoke_spec: Callable[..., RunSpec]
+    servers: tuple[Engine, Engine], smoke_spec: Callable[..., RunSpec], held_work: Held
 ) -> None:
     first, second = servers
     running, waiting = smoke_spec(seed=1, epochs=4), smoke_spec(seed=2, epochs=1)
-    first.submit(running)
-    wait_for(first, running.run_id, lambda job: job.state == "running" and first.progress(job.id).epoch > 0)
-    first.submit(waiting)
-    assert second.status(running.run_id).state == "running", "its files and its lock say so"
-    assert second.submit(running).state == "running" and running.run_id not in second._queue, (
-        "it is not asked for twice"
-    )
-    assert first.status(waiting.run_id).state == "queued"
-    seen = second.status(waiting.run_id)
-    assert (seen.state, seen.position) == ("queued", 1), "it waits at the first one, behind the other"
-    assert second.submit(waiting).active and waiting.run_id not in second._queue
+    with held_work.at(running.run_id):
+        first.submit(running)
+        wait_for(first, running.run_id, lambda job: job.state == "running" and first.progress(job.id).epoch > 0)
+        first.submit(waiting)
+        assert second.status(running.run_id).state == "running", "its files and its lock say so"
+        assert second.submit(running).state == "running" and running.run_id not in second._queue, (
+            "it is not asked for twice"
+        )
+        assert first.status(waiting.run_id).state == "queued"
+        seen = second.status(waiting.run_id)
+        assert (seen.state, seen.position) == ("queued", 1), "it waits at the first one, behind the other"
+        assert second.submit(waiting).active and waiting.run_id not in second._queue
     for engine in servers:
         for spec in (running, waiting):
             assert (

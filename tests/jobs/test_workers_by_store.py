@@ -29,6 +29,7 @@ from core.runs.run import RunUnread
 from core.runs.store import Workspace
 from core.spec import ModelSpec, RunSpec
 from tests import few_claims
+from tests.held_work import Held
 from tests.jobs.dask_processes import ROOT, scheduler_process, until, worker_process
 
 WEIGHTS = "model/model.safetensors"
@@ -69,6 +70,7 @@ def host(scheduler: str, tmp_path: Path, number: int) -> Iterator[tuple[Workspac
     (home / "short_leases.py").write_text(SHORT_LEASES)
     options = ["--host", f"127.0.0.{number + 1}", "--preload", str(home / "short_leases.py")]
     options += ["--preload", few_claims.__name__]  # as the run that theirs is compared with
+    options += ["--preload", Held.__module__]
     own = {"PHILAB_DATA": str(home / "data")}
     with worker_process(scheduler, f"host-{number}", home, str(ROOT), options, own) as (address, process):
         assert f"127.0.0.{number + 1}:" in address
@@ -82,6 +84,7 @@ def test_two_hosts_that_share_only_a_store(
     smoke_spec: Callable[..., RunSpec],
     smoke_specs: dict[str, RunSpec],
     heard: list[dict[str, Any]],
+    held_work: Held,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -92,7 +95,7 @@ def test_two_hosts_that_share_only_a_store(
     spec, other = smoke_specs["dp"], smoke_spec(seed=5)
     app = Workspace(tmp_path / "app", shared=())
     with scheduler_process(tmp_path) as (address, _), contextlib.closing(Engine(app, address, patient=True)) as engine:
-        with host(address, tmp_path, 1) as (first, process):
+        with held_work.at(spec.run_id, 2), host(address, tmp_path, 1) as (first, process):
             engine.submit(spec)
             until(lambda: spec.run_id in store.names("checkpoints"))
             assert in_use(first.lock_file(spec.run_id)) and not (app.root / "runs").exists()
@@ -107,12 +110,13 @@ def test_two_hosts_that_share_only_a_store(
             until(lambda: not app.work(spec.run_id).exists())  # it goes just after the run is in its place
             assert second.run(spec.run_id).id == spec.run_id
 
-            engine.submit(other)
-            until(lambda: engine.progress(other.run_id).step > 0)
-            assert second.work(other.run_id).exists()
-            engine.cancel(other.run_id)
-            assert engine.status(other.run_id).state == "cancelled" and not app.work(other.run_id).exists()
-            until(lambda: not second.work(other.run_id).exists())
+            with held_work.at(other.run_id):
+                engine.submit(other)
+                until(lambda: engine.progress(other.run_id).step > 0)
+                assert second.work(other.run_id).exists()
+                engine.cancel(other.run_id)
+                assert engine.status(other.run_id).state == "cancelled" and not app.work(other.run_id).exists()
+                until(lambda: not second.work(other.run_id).exists())
             until(lambda: not engine._queue.leaving())
     here, there = one_machine.run(spec.run_id), app.run(spec.run_id)
     assert (here.folder / WEIGHTS).read_bytes() == (there.folder / WEIGHTS).read_bytes()

@@ -15,12 +15,13 @@ from core.runs.events import read_events
 from core.runs.store import Workspace
 from tests.browser.served import ROOT, TRAINED, WAIT, finished_run, no_traceback, serving, settled, to_entry, type_in
 from tests.few_claims import IN_WORKERS
+from tests.held_work import PLACE, Held
 from tests.jobs.dask_processes import scheduler_process, until, worker_process
 
 pytestmark = pytest.mark.browser
 
-LONG = 5  # epochs: the training is not over before its worker is killed
-LONGER = 300  # nor before somebody presses Cancel
+LONG = 5  # epochs; the training waits in the first one until its worker is killed
+LONGER = 300  # it is not over before Cancel is pressed
 
 
 @pytest.fixture
@@ -73,10 +74,13 @@ def test_a_lost_worker_and_cancel_look_as_with_the_apps_own(
     expect(tab.get_by_text("Jobs wait until a worker can take them.", exact=False).first).to_be_visible(timeout=WAIT)
     (work,) = [work for work in Work.asked_for(workspace) if work.id not in jobs]
     assert step(work) == 0
-    with worker_process(scheduler, "first", tmp_path, str(ROOT), more=IN_WORKERS) as (_, process):
+    held = Held(tmp_path / "held")
+    held.folder.mkdir()
+    more = {**IN_WORKERS, PLACE: str(held.folder)}
+    with held.at(work.run_id), worker_process(scheduler, "first", tmp_path, str(ROOT), more=more) as (_, process):
         expect(tab.locator("[data-testid=stProgress]").first).to_be_visible(timeout=WAIT)
         to_page(tab, "Glossary")
-        until(lambda: step(work) > 0)
+        until(lambda: step(work) > 0, TRAINED // 1_000)
         process.send_signal(signal.SIGKILL)
     assert work.finished() is None
     with worker_process(scheduler, "second", tmp_path, str(ROOT), more=IN_WORKERS):
@@ -89,7 +93,7 @@ def test_a_lost_worker_and_cancel_look_as_with_the_apps_own(
         until(lambda: len(set(Work.asked_for(workspace)) - {work}) > len(jobs))
         (other,) = [each for each in Work.asked_for(workspace) if each.id not in jobs]
         to_page(tab, "Glossary")
-        until(lambda: step(other) > 0)
+        until(lambda: step(other) > 0, TRAINED // 1_000)
         to_page(tab, "Train")
         tab.get_by_role("button", name="Cancel").first.click()
         until(lambda: not other.folder.exists())
