@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from streamlit.testing.v1 import AppTest
+
 from pages.parts.session import classroom
-from tests.pages.visit import revealed, said, visit
+from tests.pages.visit import WAIT, revealed, said, visit
 
 
 def test_one_switch_holds_on_all_pages(data):
@@ -26,3 +28,13 @@ def test_a_class_is_asked(data):
     app = visit("membership", room=room)
     assert app.toggle(key="guess-switch").value and "Guess first." in said(app)
     assert "Guess first." not in said(visit("membership", room=room, guess="0")), "a link may say otherwise"
+
+
+def test_a_guess_is_not_wiped_by_a_key_pressed_in_haste():
+    def page():
+        from pages.parts.common import guess
+
+        guess.keep("k", "nobody")
+        guess.keep("k", "")
+
+    assert AppTest.from_function(page, default_timeout=WAIT).run().session_state["guessed_k"] == "nobody"

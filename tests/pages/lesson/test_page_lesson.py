@@ -347,16 +347,6 @@ def test_a_page_that_is_loaded_anew_after_the_class_began_again_begins_again_too
     assert "Guess first" in said(press(late, "lesson-next"))
 
 
-def test_a_guess_is_not_wiped_by_a_key_pressed_in_haste():
-    def page():
-        from pages.parts.common import guess
-
-        guess.keep("k", "nobody")
-        guess.keep("k", "")
-
-    assert AppTest.from_function(page, default_timeout=WAIT).run().session_state["guessed_k"] == "nobody"
-
-
 def test_who_leaves_a_class_stays_out(served):
     host = press(visit("lesson", step="1"), "class-open")
     student = visit("lesson", step="1", screen="page", room=link(host, "room"))
