@@ -51,13 +51,7 @@ def show(epsilon: float, models: Models) -> None:
     said = cost_sentence(_figures(root, tuple(common.named().items())), epsilon) if common.noiseless else ""
     if said:
         st.markdown(said)
-    st.caption(
-        "Below each figure: its 95\u00a0% interval, then its control with an interval, which is the same share for "
-        "held-out patients (texts: scaled to as many patients; canaries: those never planted). The "
-        "control of an AUC is that of the public model. Random guessing has an AUC of 0.5 and 1.4 bits of exposure. "
-        "Bits per character compare models with different tokenizers; lower is more useful."
-        f"{canaries_sentence(metrics_of([one for run_ids in named.values() for one in run_ids]))}"
-    )
+    st.caption(explained(metrics_of([one for run_ids in named.values() for one in run_ids])))
     data_table(_table(figures, chosen), name="three-models")
 
 
@@ -95,6 +89,18 @@ def _measures(figures: pd.DataFrame) -> list[tuple[str, str]]:
         (BITS, "bits per character"),
     ]
     return [(metric, label) for metric, label in wanted if metric in there]
+
+
+def explained(metrics: pd.DataFrame) -> str:
+    """What the controls of the figures are, of canaries only where they were measured."""
+    canaries = bool(_most_copies(metrics["metric"]))
+    return (
+        "Below each figure: its 95\u00a0% interval, then its control with an interval, which is the same share for "
+        f"held-out patients (texts: scaled to as many patients{'; canaries: those never planted' * canaries}). The "
+        "control of an AUC is that of the public model. Random guessing has an AUC of 0.5"
+        f"{' and 1.4 bits of exposure' * canaries}. Bits per character compare models with different tokenizers; "
+        f"lower is more useful.{canaries_sentence(metrics)}"
+    )
 
 
 def canaries_sentence(metrics: pd.DataFrame) -> str:

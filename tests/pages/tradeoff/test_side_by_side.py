@@ -178,6 +178,9 @@ def test_it_is_said_of_how_few_canaries_the_bits_are():
         "copies. Even for a model not trained on them,"
     )
     assert three_models.canaries_sentence(metrics[3:]) == three_models.canaries_sentence(metrics[:0]) == ""
+    assert "1.4 bits" in three_models.explained(metrics) and three_models.explained(metrics).endswith(said)
+    without = three_models.explained(metrics[3:])
+    assert "canaries" not in without and "exposure" not in without and without.endswith("lower is more useful.")
 
 
 def test_without_the_control_nothing_is_said_about_the_price_of_noise(data):
