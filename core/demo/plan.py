@@ -39,7 +39,7 @@ MAIN: dict[ModelKind, tuple[float | None, ...]] = {"gpt2": (None, 8.0, 1.0), "di
 LEAKS = (30.0, 100.0, 1_000.0, 10_000.0)  # between the usual range and no privacy: where do leaks begin?
 BETWEEN = (3.0, 0.5)
 FURTHER: dict[ModelKind, tuple[str, ...]] = {"gpt2": ("3k", "12k"), "distilbert": ("3k",)}  # where LEAKS, BETWEEN are
-LARGEST: dict[ModelKind, tuple[float, ...]] = {"gpt2": (0.5, 30.0, 1_000.0)}  # of these on the largest
+LARGEST: dict[ModelKind, tuple[float, ...]] = {"gpt2": (0.5, 3.0, 30.0, 1_000.0)}  # of these on the largest
 GRID_KIND: ModelKind = "distilbert"  # of the grid over noise, epochs and batch: its figure is the F1 of entities
 GRID = (  # σ, epochs, batch: one of them varies around the first, or the batch and σ in proportion to its root
     (1.0, 8, 256),
