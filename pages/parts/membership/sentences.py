@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
@@ -21,7 +20,6 @@ FEW = 30  # accused: a count is given instead of a share
 ALLOWED = 0.10  # share of those held out that may be accused in the first question
 WORDS = {"sample": ("note", "notes"), "admission": ("admission", "admissions"), "patient": ("patient", "patients")}
 LENGTHS = {f"{length} sample": (f"{length} note", f"{length} notes") for length in ("short", "long")}
-_TOO_FEW = re.compile(r"needs ([\d,]+) non-members; there are ([\d,]+)")  # `membership.summary`, on a rate
 UNITS = WORDS | LENGTHS  # what is evaluated, in the singular and the plural
 
 
@@ -95,35 +93,30 @@ def fewer_accused(rates: pd.DataFrame, name: str, attack: str, level: str) -> st
     which too few are held out follows in a sentence with the number that it needs.
     """
     rows = rates[(rates["run"] == name) & (rates["attack"] == attack)].set_index("may accuse")
-    things = UNITS[level][1]
-    parts, lacking, needed, there = [], [], [], ""
-    for rate in ROC_RATES[1:]:
-        if rate not in rows.index:
-            continue
-        row = rows.loc[rate]
-        if (few := _TOO_FEW.search(row["note"])) is not None:
-            lacking.append(set_percent(rate))
-            needed.append(few[1])
-            there = few[2]
-        else:
-            caught = f"{percent(row['catches'])} ({interval_text(row['low'], row['high'])})"
-            parts.append(f"at {set_percent(rate)}, {caught}")
-    told = []
-    if parts:
-        told.append(
+    caught = {rate: rows.loc[rate] for rate in ROC_RATES[1:] if rate in rows.index}
+    few = [rate for rate, row in caught.items() if math.isnan(row["catches"])]  # fewer than 1 / rate are held out
+    measured = [
+        f"at {set_percent(rate)}, {percent(row['catches'])} ({interval_text(row['low'], row['high'])})"
+        for rate, row in caught.items()
+        if rate not in few
+    ]
+    things, at = UNITS[level][1], " or ".join(map(set_percent, few))
+    sentences = []
+    if measured:
+        sentences.append(
             f"If fewer held-out {things} may be accused by mistake, “{attack}” catches, with “{name}”: "
-            f"{'; '.join(parts)}."
+            f"{'; '.join(measured)}."
         )
-    if lacking:
-        at = " or ".join(lacking)
-        too_few = (
-            f"There are too few to measure it at {at}"
-            if parts
-            else f"There are too few held-out {things} to measure what “{attack}” catches, with “{name}”, if only {at} "
-            "of them may be accused by mistake"
+    if few:
+        needed = " or ".join(f"{math.ceil(1 / rate - 1e-9):,}" for rate in few)
+        what = (
+            f"to measure it at {at}"
+            if measured
+            else f"held-out {things} to measure what “{attack}” catches, with “{name}”, if only {at} of them may be "
+            "accused by mistake"
         )
-        told.append(f"{too_few}: there are {there}, and it takes {' or '.join(needed)}.")
-    return " ".join(told)
+        sentences.append(f"There are too few {what}: it takes {needed}.")
+    return " ".join(sentences)
 
 
 def for_a_patient(name: str, ceiling: Ceiling) -> str:

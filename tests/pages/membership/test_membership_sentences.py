@@ -26,24 +26,22 @@ def test_stored_notes_on_rates_have_separators(monkeypatch):
     told = sentences.fewer_accused(rates, "a", "loss", "sample")
     assert told == (
         "There are too few held-out notes to measure what “loss” catches, with “a”, if only 0.1\u00a0% of them may be "
-        "accused by mistake: there are 612, and it takes 1,000."
+        "accused by mistake: it takes 1,000."
     )
 
 
 def test_rates_that_are_too_small_come_after_those_that_are_not():
     """They stood among the others as “at 1 %: too few: 1 % needs 100 non-members; there are 46”."""
-    notes = ["realised", "too few: 0.1 % needs 1,000 non-members; there are 612"]
     ends = {"catches": [0.12, math.nan], "low": [0.1, math.nan], "high": [0.2, math.nan]}
-    rates = pd.DataFrame({"run": "a", "attack": "loss", "may accuse": [0.01, 0.001], **ends, "note": notes})
+    rates = pd.DataFrame({"run": "a", "attack": "loss", "may accuse": [0.01, 0.001], **ends})
     told = sentences.fewer_accused(rates, "a", "loss", "sample")
     assert told.endswith(
         "with “a”: at 1\u00a0%, 12\u00a0% (95\u00a0% interval 10\u00a0% to 20\u00a0%). There are too few to measure it "
-        "at 0.1\u00a0%: there are 612, and it takes 1,000."
+        "at 0.1\u00a0%: it takes 1,000."
     )
-    notes = [f"too few: {rate} % needs {needed} non-members; there are 46" for rate, needed in ((1, 100), (0.1, 1000))]
-    told = sentences.fewer_accused(rates.assign(catches=math.nan, note=notes), "a", "loss", "patient")
+    told = sentences.fewer_accused(rates.assign(catches=math.nan), "a", "loss", "patient")
     assert told.startswith("There are too few held-out patients to measure") and told.endswith(
-        "if only 1\u00a0% or 0.1\u00a0% of them may be accused by mistake: there are 46, and it takes 100 or 1000."
+        "if only 1\u00a0% or 0.1\u00a0% of them may be accused by mistake: it takes 100 or 1,000."
     )
 
 
