@@ -21,7 +21,7 @@ from core.runs.audits import StoredAudit
 ARMS = ("public", "original", "ascent", "fine-tuning", "difference", "retrained", "private")  # models, in this order
 STANDING_COLUMNS = ["arm", "gain", "percentile", "low", "high", "never_seen", "at_least", "mean", "spread"]
 COST_COLUMNS = ["arm", "perplexity", "low", "high"]
-COMPARED = {"never_seen": "compared"}  # the table `writing` has a never_seen of its own: those with known values
+COMPARED = {"never_seen": "compared"}  # in the table `writing`, never_seen counts those with known values
 
 
 def patient_gains(notes: pd.DataFrame) -> pd.Series:

@@ -1,8 +1,8 @@
 """The patients of an imported cohort: their records, and where their details occur in the notes.
 
 With a table of identifiers, the records are that table. Without one they are read from the notes: for each field the
-value that the detector finds (`core.phi.detector`), occurs in the notes of only one patient, and occurs in most of
-them.
+value that the detector finds (`core.phi.detector`), occurs in the notes of only one patient, and is in more of them
+than any other value.
 """
 
 from __future__ import annotations

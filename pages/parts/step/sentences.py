@@ -76,7 +76,7 @@ def whose(step: StepGradients, run: Run) -> str:
         if step.sampled > 1
         else f"{'One' if run.spec.secret_noise else 'The only'} {unit}"
     )
-    drawn = "of a sample as a step of this run draws it (its own samples are secret)"
+    drawn = "of a sample drawn as in a step of this run (its own samples are secret)"
     own = drawn if run.spec.secret_noise else "of step 1"
     other = " “Figures only”: this run's texts and scores were left out." if run.figures_only else ""
     if not run.has_model:

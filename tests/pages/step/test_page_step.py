@@ -187,7 +187,7 @@ def test_notes_of_a_secret_sample_are_not_said_to_be_all_that_may_be_in_it(smoke
     secret = SimpleNamespace(spec=run.spec.model_copy(update={"privacy": privacy}), figures_only=False, has_model=True)
     drawn = StepGradients(("N1", "N2"), ("P1", "P2"), np.eye(2), parameters=100, expected=2.0, sampled=2)
     assert sentences.whose(drawn, cast(Run, secret)) == (
-        "The 2 notes of a sample as a step of this run draws it (its own samples are secret), in the order of the "
+        "The 2 notes of a sample drawn as in a step of this run (its own samples are secret), in the order of the "
         "notes. Each step draws a new sample."
     )
 
