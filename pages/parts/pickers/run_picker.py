@@ -247,17 +247,42 @@ def pick_two(runs: Sequence[Run]) -> dict[str, Run]:
 
 
 def short_names(chosen: Sequence[Run]) -> list[str]:
-    """A name for each run: its privacy, a defence, and what else is needed to distinguish them.
+    """A name for each run: its privacy, what was changed in its notes, and what else is needed to distinguish them.
 
-    `no privacy, deduplicated`; before it the model where they differ, behind it a part of the id where nothing else
-    does.
+    `no privacy, deduplicated`; before it the model where they differ, behind it the first of size, public text,
+    hospital and seed that differs, or a part of the id where nothing of these does.
     """
-    names = [", ".join([privacy_label(run), *([run.spec.defence.label] if run.spec.defence else [])]) for run in chosen]
+    names = [", ".join([privacy_label(run), *_changes(run.spec)]) for run in chosen]
     if len({run.spec.model.kind for run in chosen}) > 1:
         names = [f"{MODEL_NAMES[run.spec.model.kind]}, {name}" for run, name in zip(chosen, names, strict=True)]
     if len(set(names)) < len(names):
-        names = [f"{name} ({run.id[-4:]})" for run, name in zip(chosen, names, strict=True)]
+        names = [f"{name} ({one})" for name, one in zip(names, _distinguished(chosen), strict=True)]
     return names
+
+
+def _changes(spec: RunSpec) -> list[str]:
+    """How the notes or words of a run differ from the hospital's: a defence, patients left out, its own vocabulary."""
+    changes = [spec.defence.label] if spec.defence is not None else []
+    if spec.without is not None:
+        one = len(spec.without) == 1
+        changes.append(f"without {spec.without[0]}" if one else f"without {len(spec.without)} patients")
+    if spec.vocabulary is not None and not spec.privacy.private:
+        changes.append(spec.vocabulary.label)
+    return changes
+
+
+def _distinguished(chosen: Sequence[Run]) -> list[str]:
+    """What each run has that no other of these has: its size, public text, hospital or seed, else a part of its id."""
+    specs = [run.spec for run in chosen]
+    for values in (
+        [spec.model.size for spec in specs],
+        [SHIPPED_BASES.get(spec.model.base, spec.model.base) for spec in specs],
+        [hospital_name(spec.corpus) for spec in specs],
+        [f"seed {spec.training.seed}" for spec in specs],
+    ):
+        if len(set(values)) == len(values):
+            return values
+    return [run.id[-4:] for run in chosen]
 
 
 def pick(title: str, runs: Sequence[Run], default: Run | None, *, key: str) -> Run:

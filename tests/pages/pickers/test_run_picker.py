@@ -110,7 +110,7 @@ def test_a_public_model_is_offered_only_beside_a_run_that_was_trained_from_it(da
     assert base.has_model and base.spec.run_id in offered and spec.run_id not in offered
 
 
-def test_a_short_name_keeps_the_defence_and_takes_an_id_only_where_nothing_else_differs():
+def test_a_short_name_says_what_was_changed_and_takes_an_id_only_where_nothing_else_differs():
     plain = run()
     defended = [
         Run(plain.folder, plain.spec.model_copy(update={"defence": spec}), plain.status, shipped=True)
@@ -119,8 +119,19 @@ def test_a_short_name_keeps_the_defence_and_takes_an_id_only_where_nothing_else_
     assert run_picker.short_names(defended) == ["no privacy, scrubbed (recall 95 %)", "no privacy, deduplicated"]
     assert run_picker.short_names([plain, defended[1]]) == ["no privacy", "no privacy, deduplicated"]
     assert run_picker.short_names([plain, run("distilbert")]) == ["GPT-2, no privacy", "DistilBERT, no privacy"]
-    seeds = [plain, run(seed=1)]
-    assert run_picker.short_names(seeds) == [f"no privacy ({one.id[-4:]})" for one in seeds]
+    left_out = [
+        Run(plain.folder, plain.spec.model_copy(update={"without": patients}), plain.status, shipped=True)
+        for patients in (("P-7",), ("P-7", "P-8"))
+    ]
+    assert run_picker.short_names(left_out) == ["no privacy, without P-7", "no privacy, without 2 patients"]
+    assert run_picker.short_names([plain, run(seed=1)]) == ["no privacy (seed 0)", "no privacy (seed 1)"]
+    small = Run(plain.folder, RunSpec(model=ModelSpec(size="small")), plain.status, shipped=True)
+    assert run_picker.short_names([plain, small]) == ["no privacy (tiny)", "no privacy (small)"]
+    longer = Run(
+        plain.folder, plain.spec.model_copy(update={"training": TrainingSpec(epochs=9)}), plain.status, shipped=True
+    )
+    alike = [plain, longer]
+    assert run_picker.short_names(alike) == [f"no privacy ({one.id[-4:]})" for one in alike]
 
 
 def test_a_name_that_its_box_may_cut_off_stands_below_it():

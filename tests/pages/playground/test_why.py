@@ -154,9 +154,9 @@ def test_no_two_models_on_one_text_have_the_same_name(workspace):
     ]
     twice = [plain, base, seeded, without, like(seeded, without=("P0001",))]
     assert inspection.names(twice) == [
-        f"no privacy ({plain.id[-4:]})",
+        "no privacy (seed 0)",
         "public model",
-        f"no privacy ({seeded.id[-4:]})",
+        "no privacy (seed 1)",
         *(f"without P0001 ({run.id[-4:]})" for run in twice[3:]),
     ]
     streams = [SimpleNamespace(wait=lambda seconds: None, done=True, error=None, views=[]) for _ in twice]
