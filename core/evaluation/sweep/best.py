@@ -10,7 +10,7 @@ import pandas as pd
 
 from core.common.formatting import setting_text
 from core.evaluation.stats.bootstrap import Interval
-from core.evaluation.sweep.sizes import gain_kept, notes_text
+from core.evaluation.sweep.sizes import GAINED_IN, gain_kept, notes_text
 from core.evaluation.sweep.sweeps import Sweep
 from core.evaluation.sweep.tradeoff import points
 from core.evaluation.wording import Verdict, interval_text, percent, verdict
@@ -110,28 +110,31 @@ def best_private(sweeps: Iterable[Sweep], metrics: pd.DataFrame, largest: float 
         metrics: metrics of all their runs with their settings.
         largest: the largest ε to consider.
     """
-    found: list[Best] = []
+    read = metrics[metrics["metric"].isin((GAINED_IN, NAMES, *LOSS_AUCS.values()))]
+    keeping: list[tuple[Interval, Sweep, float, pd.DataFrame]] = []
     for sweep in sweeps:
         if sweep.training is None or sweep.plain_training is None:
             continue
-        own = metrics[metrics["run_id"].isin(sweep.run_ids)]
+        own = read[read["run_id"].isin(sweep.run_ids)]
+        perplexities = own[own["metric"] == GAINED_IN]
         for epsilon in sorted(set(own["epsilon"].dropna())):
-            gain = gain_kept(own, float(epsilon)) if 0 < epsilon <= largest else None
-            here = own[own["epsilon"] == epsilon]
-            names = _written(here[here["metric"] == NAMES]) if gain is not None else None
-            if gain is not None and names is not None and names.verdict != "exceeds its control":
-                found.append(
-                    Best(
-                        sweep,
-                        sweep.corpus.training_notes,
-                        float(epsilon),
-                        gain,
-                        names,
-                        run_ids=tuple(sorted(set(here["run_id"]))),
-                        loss=_loss(here[here["arm"] == "run"]),
-                    )
-                )
-    return max(found, key=lambda one: one.gain.value, default=None)
+            gain = gain_kept(perplexities, float(epsilon)) if 0 < epsilon <= largest else None
+            if gain is not None:
+                keeping.append((gain, sweep, float(epsilon), own))
+    for gain, sweep, epsilon, own in sorted(keeping, key=lambda one: -one[0].value):  # names only until one will do
+        here = own[own["epsilon"] == epsilon]
+        names = _written(here[here["metric"] == NAMES])
+        if names is not None and names.verdict != "exceeds its control":
+            return Best(
+                sweep,
+                sweep.corpus.training_notes,
+                epsilon,
+                gain,
+                names,
+                run_ids=tuple(sorted(set(here["run_id"]))),
+                loss=_loss(here[here["arm"] == "run"]),
+            )
+    return None
 
 
 def _loss(rows: pd.DataFrame) -> tuple[str, Interval] | None:

@@ -16,6 +16,7 @@ from core.evaluation.sweep.sweeps import Sweep
 from core.evaluation.sweep.tradeoff import recovered
 from core.spec import Spec
 
+GAINED_IN = "perplexity_heldout"  # the metric from which the share of the gain is computed
 PEOPLE = ("patients", "population", "canaries", "canary_patients")  # settings that may differ between sizes
 
 
@@ -92,8 +93,8 @@ def gain_kept(metrics: pd.DataFrame, epsilon: float) -> Interval | None:
     """
 
     def by_seed(at: float, arm: str) -> pd.Series:
-        rows = metrics[(metrics["metric"] == "perplexity_heldout") & (metrics["arm"] == arm)]
-        return rows[rows["epsilon"] == at].groupby("seed")["value"].mean()
+        wanted = (metrics["metric"] == GAINED_IN) & (metrics["arm"] == arm) & (metrics["epsilon"] == at)
+        return metrics.loc[wanted, ["seed", "value"]].groupby("seed")["value"].mean()
 
     own, base, plain = by_seed(epsilon, "run"), by_seed(epsilon, "base"), by_seed(math.inf, "run")
     if own.empty or base.empty or plain.empty:
