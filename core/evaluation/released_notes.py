@@ -22,7 +22,7 @@ from core.evaluation.stats.bootstrap import (
     weighted_perplexity,
     weighted_share,
 )
-from core.evaluation.stats.boundary_intervals import auc_interval, share_interval
+from core.evaluation.stats.boundary_intervals import auc_interval, share_interval, units_tried
 from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.summary import METRIC_COLUMNS, Row, searchable
 from core.evaluation.utility.distance import area_interval
@@ -240,7 +240,7 @@ def _fits(figure: str, arm: str, hits: np.ndarray, of: np.ndarray, units: np.nda
     if not count:
         return Row(figure, arm, np.nan, np.nan, np.nan, 0, "no sentence states two facts")
     value = patient_bootstrap(weighted_share(hits, of), units, resamples=RESAMPLES)
-    value = share_interval(value, int((of > 0).sum()))
+    value = share_interval(value, units_tried(units, of))
     return _row(figure, arm, value, count, f"sentences with two facts or more; {what} resampled")
 
 
@@ -278,7 +278,7 @@ def taggers(found: Mapping[str, TaggerCounts], *, seed: int) -> list[Row]:
             if below.sum():
                 statistic = weighted_share(above.to_numpy(), below.to_numpy())
                 value = patient_bootstrap(statistic, counts["patient_id"], resamples=RESAMPLES, seed=seed)
-                value = share_interval(value, patients)
+                value = share_interval(value, units_tried(counts["patient_id"], below))
             rows.append(_row(figure, arm, value, patients, f"held-out patients; {fitted}"))
     return rows
 

@@ -25,6 +25,7 @@ from core.evaluation.released_notes import (
     taggers,
     usefulness,
 )
+from core.evaluation.stats.intervals import proportion_interval
 from core.tasks.coherence import phrases
 from core.tasks.released import TaggerCounts
 
@@ -180,7 +181,9 @@ def test_similarity_is_one_for_the_same_clusters_and_falls_with_distance():
     values = {row.arm: row.value for row in rows}
     assert values["same"] == pytest.approx(1.0) and values["same"] > values["near"] > values["disjoint"]
     assert values["disjoint"] < 0.05 and all(row.metric == "text_similarity" and row.n == 60 for row in rows)
-    assert all(0 <= row.low <= row.value <= row.high <= 1 for row in rows)
+    *close, disjoint = rows
+    assert all(0 <= row.low <= row.value <= row.high <= 1 for row in close)
+    assert np.isnan(disjoint.low) and np.isnan(disjoint.high), "no resample has a common cluster"
 
 
 def test_coherence_counts_sentences_whose_facts_share_a_disease_group():
@@ -197,6 +200,26 @@ def test_coherence_counts_sentences_whose_facts_share_a_disease_group():
     assert shuffled.metric == "facts_fit_shuffled" and 0 <= shuffled.value <= 1 and shuffled.n == 2
     nothing = coherence("released notes", ["Nothing is said."], heldout, seed=0)[0]
     assert np.isnan(nothing.value) and nothing.n == 0
+
+
+def test_shares_of_1_are_as_sure_as_the_patients_behind_them():
+    """Held-out notes that all fit: patients are the trials, not notes. A precision: those with a tagged entity."""
+    first = next(fact for of in phrases().values() for fact in of if len(fact.groups) == 1)
+    alike = next(
+        fact
+        for of in phrases().values()
+        for fact in of
+        if fact.groups == first.groups and not set(fact.words) & set(first.words)
+    )
+    text = f"Given {' '.join(first.words)} with {' '.join(alike.words)}."
+    heldout = pd.DataFrame({"patient_id": ["P1", "P2", "P3"] * 20, "text": [text] * 60})
+    real = coherence("released notes", [text], heldout, seed=0)[1]
+    assert (real.value, real.n) == (1, 60) and (real.low, real.high) == pytest.approx(proportion_interval(3, 3))
+    rows = [("entities", "problem", f"p{patient}", 5, patient < 2, patient < 2) for patient in range(30)]
+    counts = pd.DataFrame(rows, columns=["task", "kind", "patient_id", "trials", "predicted", "correct"])
+    found = {row.metric: row for row in taggers({"public": TaggerCounts(counts, 9, 9)}, seed=0)}
+    precision = found["entity_precision"]
+    assert (precision.value, precision.low, precision.high) == pytest.approx((1, *proportion_interval(2, 2)))
 
 
 def test_answers_and_the_table():

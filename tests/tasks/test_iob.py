@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.utility.abstracts import entity_score
 from core.tasks.abstracts import labelled_sentences, sentence_counts
 from core.tasks.iob import abstract_of, read_iob, types_of
@@ -51,6 +52,13 @@ def test_a_head_learns_the_words_of_a_small_file(tmp_path: Path):
     (tmp_path / "train.tsv").write_text("He\tO\n", encoding="utf-8")
     with pytest.raises(ValueError, match="sentences with entities"):
         labelled_sentences(tmp_path)
+
+
+def test_a_head_that_finds_nothing_has_an_f1_with_an_interval_over_abstracts():
+    """20 sentences are 2 abstracts: that none of their entities is found does not show that none ever will be."""
+    counts = pd.DataFrame({"patient_id": map(str, range(20)), "trials": 2, "predicted": 1, "correct": 0})
+    f1 = entity_score(counts, learned=9, judged=20).f1
+    assert f1.value == 0 and (f1.low, f1.high) == pytest.approx(proportion_interval(0, 2))
 
 
 def test_every_ten_consecutive_sentences_of_a_file_are_one_abstract_however_they_are_drawn():

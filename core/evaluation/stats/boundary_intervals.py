@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import stats
 from scipy.optimize import brentq
 
@@ -31,6 +32,14 @@ def share_interval(found: Interval, patients: int) -> Interval:
         return found
     low, high = proportion_interval(round(found.value * patients), patients)
     return Interval(found.value, min(low, found.low), max(high, found.high))
+
+
+def units_tried(units: ArrayLike, trials: ArrayLike) -> int:
+    """How many different units (patients or texts), (n,), have a trial among `trials`, (n,): for `share_interval`.
+
+    The others say nothing about the share, and several rows of one unit are not independent.
+    """
+    return len(np.unique(np.asarray(units)[np.asarray(trials) > 0]))
 
 
 def auc_interval(found: Interval, members: int, others: int, *, confidence: float = 0.95) -> Interval:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from core.evaluation.stats.bootstrap import Interval, patient_bootstrap, weighted_share
+from core.evaluation.stats.boundary_intervals import share_interval, units_tried
 from core.tasks.iob import abstract_of
 
 
@@ -32,9 +33,9 @@ def entity_score(counts: pd.DataFrame, *, learned: int, judged: int, seed: int =
         seed: of the resampling.
     """
     trials, predicted, correct = (counts[name].to_numpy() for name in ("trials", "predicted", "correct"))
-    f1 = patient_bootstrap(
-        weighted_share(2 * correct, trials + predicted), abstract_of(counts["patient_id"]), seed=seed
-    )
+    abstracts = abstract_of(counts["patient_id"])
+    f1 = patient_bootstrap(weighted_share(2 * correct, trials + predicted), abstracts, seed=seed)
+    f1 = share_interval(f1, units_tried(abstracts, trials + predicted))
     precision = float(correct.sum() / predicted.sum()) if predicted.sum() else float("nan")
     recall = float(correct.sum() / trials.sum()) if trials.sum() else float("nan")
     return Scored(f1, precision, recall, learned, judged, int(trials.sum()))

@@ -14,6 +14,7 @@ from core.tasks.texts import LEFT, RIGHT
 
 SCALE = 5.0  # c of eq. 4
 MIXTURES = 25  # values of λ inside (0, 1)
+SAME = 1e-12  # areas that differ by less differ by rounding
 
 
 def divergence_area(p: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -45,7 +46,8 @@ def area_interval(counts: pd.DataFrame, *, resamples: int, seed: int) -> Interva
 
     Generated texts are resampled one by one, notes by patient; the smaller number of either decides how far the
     percentiles are expanded. The clusters stay as they are. Resampling adds distance of its own (a histogram differs
-    from a resample of itself), so the areas of the resamples are shifted until their median is the value.
+    from a resample of itself), so the areas of the resamples are shifted until their median is the value. Where all of
+    them are the same, there is no interval: without a cluster that both sides share, resamples have none either.
     """
     clusters = int(counts["cluster"].max()) + 1
     sides = [_by_unit(counts[counts["kind"] == kind], clusters) for kind in (LEFT, RIGHT)]
@@ -56,6 +58,8 @@ def area_interval(counts: pd.DataFrame, *, resamples: int, seed: int) -> Interva
         for side in sides
     ]
     areas = divergence_area(drawn[0], drawn[1])
+    if np.ptp(areas) < SAME:
+        return Interval(value, np.nan, np.nan)
     found = percentile_interval(value, areas - np.median(areas) + value, min(map(len, sides)))
     low, high = np.clip([found.low, found.high], 0.0, 1.0)
     return Interval(value, float(low), float(high))

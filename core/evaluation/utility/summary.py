@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from core.evaluation.stats.bootstrap import Interval, WeightedStatistic, weighted_share
-from core.evaluation.stats.boundary_intervals import share_interval
+from core.evaluation.stats.boundary_intervals import share_interval, units_tried
 from core.evaluation.summary import Row, RunTables
 from core.evaluation.utility.distance import area_interval
 from core.evaluation.utility.sentences import Fitting, fitting
@@ -78,7 +78,7 @@ def _sentences(
     if not count:
         return Row(metric, arm, math.nan, math.nan, math.nan, 0, "no sentence states two facts")
     value = run.interval(weighted_share(hits, found.sentences), units)
-    value = share_interval(value, int((found.sentences > 0).sum()))
+    value = share_interval(value, units_tried(units, found.sentences))
     return Row(
         metric, arm, value.value, value.low, value.high, count, f"sentences with two facts or more; {what} resampled"
     )
@@ -91,5 +91,5 @@ def _by_patient(run: RunTables, metric: str, rows: pd.DataFrame, above: pd.Serie
     if not below.sum():
         return Row(metric, "run", math.nan, math.nan, math.nan, count, "no entity was tagged")
     statistic: WeightedStatistic = weighted_share(above.to_numpy(), below.to_numpy())
-    found: Interval = share_interval(run.interval(statistic, patients), count)
+    found: Interval = share_interval(run.interval(statistic, patients), units_tried(patients, below))
     return Row(metric, "run", found.value, found.low, found.high, count, "held-out patients resampled")

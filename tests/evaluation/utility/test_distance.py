@@ -64,3 +64,14 @@ def test_the_interval_holds_the_value_and_patients_are_resampled_together():
         assert 0 <= one.low <= one.value and one.low < one.high <= 1
     wide = [one.high - one.low for one in intervals]
     assert wide[1] > 1.5 * wide[0], "four patients of one cluster each say less than 80 patients"
+
+
+def test_sides_without_a_common_cluster_have_no_interval():
+    """No resample gives them one, so all have the same area, although other texts may share a cluster with a note."""
+    texts = [(None, number % 10) for number in range(200)]
+    notes = [(f"P{number % 20}", 10 + number % 10) for number in range(200)]
+    apart = area_interval(counts({"compared": texts, "reference": notes}), resamples=200, seed=0)
+    assert apart.value == pytest.approx(naive([1] * 10 + [0] * 10, [0] * 10 + [1] * 10))
+    assert math.isnan(apart.low) and math.isnan(apart.high)
+    one = area_interval(counts({"compared": [(None, 10), *texts[1:]], "reference": notes}), resamples=200, seed=0)
+    assert one.low <= one.value < one.high, "one common text is enough"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ import pytest
 
 from core.corpus.synthetic.hospital import build
 from core.evaluation import registry
+from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.summary import RunTables
 from core.evaluation.utility.sentences import fit_together, fitting
 from core.evaluation.utility.summary import entity_figures, inference_figures, sentence_figures, text_figures
@@ -63,6 +65,28 @@ def test_entities_and_claims_are_counted_over_all_patients():
 def test_a_head_that_tags_nothing_has_no_precision():
     found = {row.metric: row.value for row in entity_figures(run([("entities", "test", "P1", None, 5, 0, 0)]))}
     assert found["entity_f1"] == found["entity_recall"] == 0 and math.isnan(found["entity_precision"])
+
+
+def test_a_precision_of_1_is_as_sure_as_the_few_patients_with_a_tagged_entity():
+    """Thirty patients have entities, a head tags one of two of them: the other 28 say nothing about its precision."""
+    rows = [("entities", "problem", f"P{patient}", None, 5, patient < 2, patient < 2) for patient in range(30)]
+    found = {row.metric: row for row in entity_figures(run(rows))}
+    precision, recall = found["entity_precision"], found["entity_recall"]
+    assert (precision.value, precision.low, precision.high) == pytest.approx((1, *proportion_interval(2, 2)))
+    assert precision.n == recall.n == 30
+    silent = [(*row[:5], 0, 0) for row in rows]
+    nothing = next(row for row in entity_figures(run(silent)) if row.metric == "entity_recall")
+    assert (nothing.low, nothing.high) == pytest.approx(proportion_interval(0, 30)), "all have entities to be found"
+
+
+def test_notes_of_a_held_out_patient_that_all_fit_are_one_trial():
+    made = run([], ["Nothing."])
+    notes = made.corpus.notes.assign(text="Type 2 diabetes mellitus, treated with metformin 500 mg.")
+    same = replace(made, corpus=replace(made.corpus, notes=notes))
+    real = next(row for row in sentence_figures(same) if row.arm == "heldout")
+    patients = notes.loc[notes["split"] == "heldout", "patient_id"].nunique()
+    assert real.value == 1 and real.n > patients > 1
+    assert (real.low, real.high) == pytest.approx(proportion_interval(patients, patients))
 
 
 def test_a_run_without_the_table_has_no_such_figures():
