@@ -131,3 +131,25 @@ def test_at_no_size_do_private_facts_fit_better_than_shuffled_ones(curves):
         }
         assert not any(found for epsilon, found in better.items() if math.isfinite(epsilon))
         assert better[math.inf] == (kind == "gpt2")
+
+
+def test_only_the_largest_hospital_and_the_largest_epsilon_find_entities_above_the_base(curves):
+    """Beside ε = 1, 3 and 8 the document has no table: what it says of the other ε, and of words and sentences."""
+    text = " ".join((ROOT / "docs" / "methods" / "utility.md").read_text(encoding="utf-8").split())
+    above, words = set(), {"more": set(), "fewer": set()}
+    for (kind, notes), (curve, _) in curves.items():
+        if kind != "distilbert":
+            continue
+        ends = curve.set_index(["metric", "epsilon", "arm"])
+        for epsilon in sorted(set(curve.loc[curve["epsilon"] < math.inf, "epsilon"])):
+            f1, base = (ends.loc[("entity_f1", epsilon, arm)] for arm in ("run", "base"))
+            above |= {(notes, epsilon)} if f1["value"] > base["high"] else set()
+            known, public = (ends.loc[("known_words", epsilon, arm)] for arm in ("run", "base"))
+            words["more"] |= {(notes, epsilon)} if known["low"] > public["high"] else set()
+            words["fewer"] |= {(notes, epsilon)} if known["high"] < public["low"] else set()
+    assert above == {("2,925", 10_000.0), ("48,030", 8.0)}
+    assert words["more"] == {("48,030", 3.0), ("48,030", 8.0), ("11,815", 8.0), ("2,925", 1_000.0), ("2,925", 10_000.0)}
+    assert words["fewer"] == {("2,925", 0.5), ("2,925", 3.0), ("2,925", 8.0), ("2,925", 30.0), ("11,815", 1.0)}
+    one = cell(curves["distilbert", "2,925"][0], "entity_f1", "run", 10_000.0)
+    assert f"no figure up to ε = 1,000 is above the base's interval. At ε = 10,000 and 2,925 notes it is {one}" in text
+    assert "on 2,925 from ε = 1,000 on" in text and "fewer on 2,925 at ε = 0.5, 3, 8 and 30" in text
