@@ -38,8 +38,9 @@ def show(sweep: Sweep) -> None:
         "A leak begins at the smallest measured ε from which the figure's 95\u00a0% "
         "interval stays above its control's. Each bar runs from the last ε without the leak to the first with it: "
         "nothing was measured in between. Only these attacks were run at every ε. Stronger ones, which a full audit "
-        "runs, may find members at a smaller ε. By chance alone, each attack shows a leak at some ε with a probability "
-        "of at most 2.5\u00a0%."
+        "runs, may find members at a smaller ε. By chance alone, a leak of each attack begins at some ε with a "
+        "probability of at most 2.5\u00a0%. A filled marker to the left of an open one is more often chance: no leak "
+        "begins there."
     )
     data_table(_table(found), name="where-leaks-begin")
 

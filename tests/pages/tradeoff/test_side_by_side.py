@@ -200,9 +200,13 @@ def test_the_size_of_the_hospital_is_chosen_and_what_it_buys_is_said(compared, s
 
 
 def test_where_leaks_begin_is_said_for_every_attack(data, smoke_specs):
-    words = said(visit("tradeoff", at="8"))
+    app = visit("tradeoff", at="8")
+    words = said(app)
     for attack in ("Full names", "Membership by note, loss attack", "Membership by patient, loss attack"):
         assert f"- **{attack}**: " in words
+    captions = "\n".join(one.value for one in app.caption)
+    assert "a leak of each attack begins at some ε with a probability of at most 2.5" in captions
+    assert "A filled marker to the left of an open one is more often chance" in captions, "the bound is not about it"
     canaries = Workspace(data, shared=()).run(smoke_specs["dp"].run_id).metrics
     planted = canaries["metric"].str.startswith("exposure:") & (canaries["arm"] == "run")
     assert ("- **Canaries**: " in words) == planted.any()
