@@ -68,7 +68,7 @@ def best_attack(trainings: Sequence[pd.DataFrame]) -> BestAttack | None:
         return None
     every = pd.concat(made, ignore_index=True)
     rights = [Interval(*((1 + float(end)) / 2 for end in row)) for row in every[["value", "low", "high"]].to_numpy()]
-    place, right = most_certain(rights, least=0.0, most=1.0)
+    place, right = most_certain(rights, least=0.0)
     top = every.iloc[place]
     attacks = every["attack"].nunique()
     return BestAttack(

@@ -135,7 +135,7 @@ def strongest_of(
         return None
     least = -1.0 if measure == "privacy_leakage" else 0.0
     names = list(own)
-    place, chosen = most_certain(list(own.values()), least=least, most=1.0)
+    place, chosen = most_certain(list(own.values()), least=least)
     bounded = enough({attack: attacks[attack] for attack in names})
     few = tuple((attack, sum(attacks[attack].patients)) for attack in names if attack not in bounded)
     # NaN, if one of them has no interval.

@@ -120,7 +120,7 @@ def membership_by_note(attacks: pd.DataFrame, controls: pd.DataFrame, runs: Sequ
         if LOSS not in set(tried["attack"]):
             found.append({"attack": LOSS, **{end: quick[end] for end in ENDS}, "n": notes_judged(by_id[quick["run"]])})
         judged = [Interval(*(float(one[end]) for end in ENDS)) for one in found]
-        place, widened = most_certain(judged, least=0.0, most=1.0)
+        place, widened = most_certain(judged, least=0.0)
         chosen = {"attack": found[place]["attack"], "attacks": len(found), "notes": int(found[place]["n"])}
         rows.append({"run": quick["run"], **vars(widened), **chosen, **{end: quick[end] for end in BASE_ENDS}})
     return pd.DataFrame(rows, columns=["run", *ENDS, "attack", "attacks", "notes", *BASE_ENDS])

@@ -155,7 +155,7 @@ def best_of(found: Interval, attempts: int, *, least: float, most: float, degree
     return found if math.isnan(found.low) else Interval(found.value, low, high)
 
 
-def most_certain(found: Sequence[Interval], *, least: float, most: float) -> tuple[int, Interval]:
+def most_certain(found: Sequence[Interval], *, least: float) -> tuple[int, Interval]:
     """The place and the widened interval (`best_of`) of the one of several figures whose lower end is highest.
 
     All widened intervals hold together, so the choice among them needs no further correction. A figure without a lower
@@ -164,7 +164,7 @@ def most_certain(found: Sequence[Interval], *, least: float, most: float) -> tup
     Raises:
         ValueError: `found` is empty.
     """
-    widened = [best_of(one, len(found), least=least, most=most) for one in found]
+    widened = [best_of(one, len(found), least=least, most=1.0) for one in found]
     ends = [(-math.inf if math.isnan(one.low) else one.low, one.value) for one in widened]
     place = max(range(len(widened)), key=ends.__getitem__)
     return place, widened[place]

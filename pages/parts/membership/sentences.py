@@ -147,7 +147,7 @@ def surest_sentence(found: pd.DataFrame) -> str:
         found: Rows of AUC: run, attack, value, low, high. There is at least one.
     """
     judged = [Interval(*map(float, ends)) for ends in found[["value", "low", "high"]].to_numpy()]
-    place, chosen = most_certain(judged, least=0.0, most=1.0)
+    place, chosen = most_certain(judged, least=0.0)
     best, highest = found.iloc[place], found.loc[found["value"].idxmax()]
     several = found["run"].nunique() > 1
     widened = len(found) > 1 and not math.isnan(chosen.low)
@@ -174,7 +174,7 @@ def strongest_sentence(found: pd.DataFrame, name: str, level: str) -> str:
     if len(found) < 2:
         return ""
     judged = [Interval(*map(float, ends)) for ends in found[["value", "low", "high"]].to_numpy()]
-    place, chosen = most_certain(judged, least=0.0, most=1.0)
+    place, chosen = most_certain(judged, least=0.0)
     attack, ends = found["attack"].iloc[place], interval_text(chosen.low, chosen.high, lambda x: f"{x:.3f}")
     unit = UNITS[level][0]
     return f"Strongest of {len(found)} attacks on “{name}” by {unit}: “{attack}”, AUC {chosen.value:.3f} ({ends})."
