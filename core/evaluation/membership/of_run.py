@@ -22,9 +22,9 @@ _ROWS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def strongest_on(run: Run, audit: StoredAudit | None, measure: str) -> Strongest | None:
-    """The strongest attack on a run by patient; with figures only, or no audit, the quick audit's loss attack."""
-    return stored(run, measure) if run.figures_only else strongest(scores_of(run, audit), measure)
+def strongest_on(run: Run, audit: StoredAudit | None) -> Strongest | None:
+    """The attack with the highest AUC by patient; with figures only, or no audit, the quick audit's loss attack."""
+    return stored(run, "auc") if run.figures_only else strongest(scores_of(run, audit), "auc")
 
 
 def decisions_on(run: Run, audit: StoredAudit, unit: Unit) -> pd.DataFrame:

@@ -82,12 +82,12 @@ def membership(runs: Sequence[Run], audits: Mapping[str, StoredAudit], bases: Ma
     each run.
     """
     on_base = {
-        base.id: strongest_on(base, None, "auc")
+        base.id: strongest_on(base, None)
         for base in {one.id: one for one in bases.values() if one is not None}.values()
     }
     rows = []
     for run in runs:
-        found = strongest_on(run, audits[run.id], "auc")
+        found = strongest_on(run, audits[run.id])
         if found is None:
             continue
         base = bases[run.id]

@@ -173,7 +173,7 @@ def _strongest(root: str, run_id: str, ended: tuple[float, ...]) -> Strongest | 
     from core.evaluation.membership.of_run import strongest_on
 
     workspace = owner.workspace()
-    return strongest_on(workspace.run(run_id), workspace.audit(run_id), "auc")
+    return strongest_on(workspace.run(run_id), workspace.audit(run_id))
 
 
 def _to_open(runs: Sequence[Run]) -> dict[float, str]:

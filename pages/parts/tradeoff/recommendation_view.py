@@ -53,7 +53,7 @@ def control_of(root: str, base_id: str) -> Interval | None:
     """AUC by patient of the loss attack on a public base model; None if it cannot be computed."""
     from core.evaluation.membership.of_run import strongest_on  # imports scipy
 
-    found = strongest_on(owner.workspace().run(base_id), None, "auc")
+    found = strongest_on(owner.workspace().run(base_id), None)
     return None if found is None else found.interval
 
 
