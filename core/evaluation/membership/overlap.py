@@ -54,9 +54,7 @@ class Overlap:
         return said, share_interval(percentile_interval(said / total, drawn, smallest), total)
 
 
-def overlap(
-    scores: pd.DataFrame, attacks: Sequence[str], *, accused: float = ACCUSED, resamples: int = RESAMPLES, seed: int = 0
-) -> Overlap | None:
+def overlap(scores: pd.DataFrame, attacks: Sequence[str], *, accused: float = ACCUSED) -> Overlap | None:
     """Who is accused by each of `attacks`, from an audit's `scores` table; None if no patient was scored by all.
 
     The score of a patient is the mean of their notes' scores. An attack accuses the patients above the lowest threshold
@@ -70,7 +68,7 @@ def overlap(
     if not member.any() or member.all():
         return None
     as_they_are = np.ones((1, len(member)))
-    drawn = patient_weights(member, resamples=resamples, seed=seed)
+    drawn = patient_weights(member, resamples=RESAMPLES, seed=0)
     said = {name: _accused(table[name], member, as_they_are, accused)[0] for name in attacks}
     counts = np.zeros(drawn.shape, dtype=np.int16)
     for name in attacks:

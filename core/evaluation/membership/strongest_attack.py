@@ -91,22 +91,20 @@ def strongest_sentence(found: Strongest) -> str:
     )
 
 
-def strongest(
-    scores: pd.DataFrame, measure: str, *, resamples: int = RESAMPLES, seed: int = 0, level: str = "patient"
-) -> Strongest | None:
+def strongest(scores: pd.DataFrame, measure: str, *, resamples: int = RESAMPLES, seed: int = 0) -> Strongest | None:
     """The attack whose `measure` (one of MEASURES) is certainly highest in an audit's `scores` table, or in the loss's.
 
     Attacks with scores for members only, or for others only, are not considered; None if no attack is left.
     """
-    return strongest_of(judged_by(scores, level), measure, resamples=resamples, seed=seed)
+    return strongest_of(judged_by(scores), measure, resamples=resamples, seed=seed)
 
 
-def judged_by(scores: pd.DataFrame, level: str = "patient") -> dict[str, Units]:
-    """Units of every attack in the `scores` table that scores both members and others, by the attack's name."""
+def judged_by(scores: pd.DataFrame) -> dict[str, Units]:
+    """The patients of every attack in the `scores` table that scores both members and others, by the attack's name."""
     found = {}
     for attack, rows in scores.groupby("attack", sort=True):
         try:
-            found[str(attack)] = units(rows, level)
+            found[str(attack)] = units(rows, "patient")
         except ValueError:  # members or others without a note
             continue
     return found

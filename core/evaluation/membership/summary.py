@@ -132,7 +132,7 @@ def _by_population(
     rule = f"population {100 * alpha:g} %"
     threshold, note = population_threshold(units.population, alpha)
     if np.isnan(threshold):
-        yield _missing(units, rule, "true_positive_rate", note)
+        yield _missing(units, rule, note)
         return
     thresholds = population_thresholds(units, alpha, resamples=len(cumulated[0]) - 1, seed=seed)
     found = _decision(units, rule, thresholds, rates.at(cumulated, thresholds, strict=False), note)
@@ -168,7 +168,7 @@ def _by_roc(units: Units, alpha: float, rates: Rates, cumulated: list[np.ndarray
     if units.nonmembers * alpha < 1:
         needed = int(np.ceil(1 / alpha - 1e-9))
         note = f"too few: {100 * alpha:g} % needs {needed} non-members; there are {units.nonmembers}"
-        yield _missing(units, rule, "true_positive_rate", note)
+        yield _missing(units, rule, note)
         return
     thresholds = rates.threshold_for(cumulated, alpha)
     tpr, fpr = rates.at(cumulated, thresholds, strict=False)
@@ -188,8 +188,8 @@ def _figure(units: Units, rule: str, metric: str, threshold: float, found: Inter
     return Figure(rule, metric, threshold, found.value, found.low, found.high, _n(units), note)
 
 
-def _missing(units: Units, rule: str, metric: str, note: str) -> Figure:
-    return Figure(rule, metric, np.nan, np.nan, np.nan, np.nan, _n(units), note)
+def _missing(units: Units, rule: str, note: str) -> Figure:
+    return Figure(rule, "true_positive_rate", np.nan, np.nan, np.nan, np.nan, _n(units), note)
 
 
 def _n(units: Units) -> int:

@@ -97,7 +97,7 @@ def test_notes_that_say_little_may_say_much_together():
     rng = np.random.default_rng(0)
     frame = scores("loss", [0.5] * 10 + [0.0] * 10, MEMBER, notes=200)
     frame["score"] += rng.normal(0, 1, len(frame))
-    by_note = strongest(frame, "auc", resamples=20, level="sample").interval.value
+    by_note = interval_of(units(frame, "sample"), "auc", resamples=20, seed=0).value
     assert by_note < 0.7 and strongest(frame, "auc", resamples=20).interval.value == 1.0
 
 
