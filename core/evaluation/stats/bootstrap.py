@@ -18,6 +18,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import stats
 
+CONFIDENCE = 0.95  # of every interval here
 _CELLS = 4_000_000  # weights held in memory at once (32 MB of float64), whatever the size of the cohort
 _KEPT_CELLS = 32_000_000  # patients × resamples up to which draws are kept for the next figure (32 MB, a byte each)
 
@@ -41,10 +42,9 @@ def patient_bootstrap(
     strata: ArrayLike | None = None,
     *,
     resamples: int = 1_000,
-    confidence: float = 0.95,
     seed: int = 0,
 ) -> Interval:
-    """Value and interval of a statistic over notes, resampling patients within strata.
+    """Value and 95 % interval of a statistic over notes, resampling patients within strata.
 
     Args:
         statistic: Maps weights (B, n), how often each note was drawn, to values (B,).
@@ -52,7 +52,6 @@ def patient_bootstrap(
         strata: The group within which each patient is drawn, (n,); one group by default. All notes of a patient belong
             to the same stratum. A stratum with a single patient has no spread, so there is no interval then.
         resamples: Number of resamples, at least 10.
-        confidence: Coverage of the interval.
         seed: Seed of the draws.
 
     Raises:
@@ -69,7 +68,7 @@ def patient_bootstrap(
     if smallest < 2:
         return Interval(value, np.nan, np.nan)
     drawn = [statistic(weights) for weights in _weights(codes, groups, resamples, seed)]
-    return percentile_interval(value, np.concatenate(drawn), smallest, confidence)
+    return percentile_interval(value, np.concatenate(drawn), smallest)
 
 
 def codes_of(names: ArrayLike) -> np.ndarray:
@@ -86,8 +85,8 @@ def patient_weights(member: ArrayLike, *, resamples: int, seed: int | Sequence[i
     return np.concatenate(list(_weights(np.arange(len(flags)), flags, resamples, seed)))
 
 
-def percentile_interval(value: float, drawn: np.ndarray, patients: int, confidence: float = 0.95) -> Interval:
-    """Expanded percentile interval of a statistic, from its values in the resamples.
+def percentile_interval(value: float, drawn: np.ndarray, patients: int) -> Interval:
+    """Expanded 95 % percentile interval of a statistic, from its values in the resamples.
 
     Args:
         value: The statistic in the data as they are. If it is not finite, there is no interval.
@@ -95,12 +94,11 @@ def percentile_interval(value: float, drawn: np.ndarray, patients: int, confiden
             such as a precision where no unit is called a member; these are dropped. ∞ is a value, such as a perplexity
             above every float64: where an end would be infinite, there is no interval.
         patients: Number of patients in the smallest stratum; below 2 there is no spread and no interval.
-        confidence: Coverage of the interval.
     """
     drawn = drawn[~np.isnan(drawn)]
     if patients < 2 or drawn.size == 0 or not np.isfinite(value):
         return Interval(value, np.nan, np.nan)
-    tail = _expanded_tail(patients, confidence)
+    tail = _expanded_tail(patients)
     with np.errstate(invalid="ignore"):  # between a finite and an infinite value
         low, high = np.quantile(drawn, [tail, 1 - tail])
     return (
@@ -108,9 +106,9 @@ def percentile_interval(value: float, drawn: np.ndarray, patients: int, confiden
     )
 
 
-def _expanded_tail(patients: int, confidence: float) -> float:
+def _expanded_tail(patients: int) -> float:
     """Share of resamples beyond each end: Φ(−t·√(n/(n − 1))), t Student's, n the patients in the smallest stratum."""
-    t = stats.t.isf((1 - confidence) / 2, patients - 1)
+    t = stats.t.isf((1 - CONFIDENCE) / 2, patients - 1)
     return float(stats.norm.sf(np.sqrt(patients / (patients - 1)) * t))
 
 

@@ -70,8 +70,8 @@ def compare_proportions(k1: int, n1: int, k2: int, n2: int) -> Comparison:
     )
 
 
-def mean_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, float, float]:
-    """Mean and Student's t interval of a few independent values, such as one per seed: (mean, low, high).
+def mean_interval(values: ArrayLike) -> tuple[float, float, float]:
+    """Mean and Student's 95 % t interval of a few independent values, such as one per seed: (mean, low, high).
 
     A single value has no spread: its interval is (nan, nan). Nor has a mean of ∞ (a perplexity above every float64).
 
@@ -87,14 +87,14 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, f
     mean = float(endless[0] if len(endless) else numbers.mean())
     if numbers.size == 1 or len(endless):
         return mean, math.nan, math.nan
-    half = _t_quantile(confidence, numbers.size - 1) * numbers.std(ddof=1) / math.sqrt(numbers.size)
+    half = _t_quantile(numbers.size - 1) * numbers.std(ddof=1) / math.sqrt(numbers.size)
     return mean, float(mean - half), float(mean + half)
 
 
-def median_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
-    """Median with its exact interval from order statistics, whatever the distribution; values may be infinite.
+def median_interval(values: ArrayLike) -> Interval:
+    """Median with its exact 95 % interval from order statistics, whatever the distribution; values may be infinite.
 
-    The ends are the k-th smallest and k-th largest value, k the largest with 2·P[Binomial(n, ½) < k] ≤ 1 − confidence
+    The ends are the k-th smallest and k-th largest value, k the largest with 2·P[Binomial(n, ½) < k] ≤ .05
     (David & Nagaraja 2003, §7.1). Fewer than 6 values have no 95 % interval: both ends are NaN. The median of an even
     number is the upper of the two middle values, so that it is one of the values.
 
@@ -104,9 +104,8 @@ def median_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     ordered = np.sort(np.asarray(values, dtype=float).ravel())
     if ordered.size == 0 or np.isnan(ordered).any():
         raise ValueError(f"a median needs at least one value, and only numbers: got {ordered.tolist()}")
-    _normal_quantile(confidence)  # checks it
-    count = int(stats.binom.ppf((1 - confidence) / 2, ordered.size, 0.5))
-    if 2 * stats.binom.cdf(count - 1, ordered.size, 0.5) > 1 - confidence:
+    count = int(stats.binom.ppf(0.025, ordered.size, 0.5))
+    if 2 * stats.binom.cdf(count - 1, ordered.size, 0.5) > 0.05:
         count -= 1
     middle = float(ordered[ordered.size // 2])
     if count < 1:
@@ -171,9 +170,8 @@ def most_certain(found: Sequence[Interval], *, least: float) -> tuple[int, Inter
 
 
 @lru_cache(maxsize=1_000)  # a curve needs few of them, hundreds of times each, and SciPy takes .3 ms for one
-def _t_quantile(confidence: float, degrees: int) -> float:
-    _normal_quantile(confidence)  # checks it
-    return float(stats.t.ppf((1 + confidence) / 2, degrees))
+def _t_quantile(degrees: int) -> float:
+    return float(stats.t.ppf(0.975, degrees))
 
 
 @lru_cache(maxsize=1_000)
