@@ -19,24 +19,20 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
+CONFIDENCE = 0.95  # that every value is at most the true ε
 
-def live_epsilon(right: Sequence[bool], confidence: float = 0.95) -> np.ndarray:
+
+def live_epsilon(right: Sequence[bool]) -> np.ndarray:
     """The ε that the guesses so far have ruled out, after each of them: float64 of shape (guesses,), never falling.
 
-    All values hold together with `confidence`, so one may stop at the best of them. δ counts as 0.
+    All values hold together with 95 % confidence, so one may stop at the best of them. δ counts as 0.
 
     Args:
         right: whether each guess was right, in order. What was guessed was decided by fair coins, and each guess is
             about another unit.
-        confidence: probability that every value is at most the true ε.
-
-    Raises:
-        ValueError: if the confidence lies outside (0, 1).
     """
-    if not 0 < confidence < 1:
-        raise ValueError(f"a confidence lies between 0 and 1, not at {confidence:g}")
     hits = np.cumsum(np.asarray(right, dtype=bool))
-    found = [_accuracy(int(hit), number - int(hit), confidence) for number, hit in enumerate(hits, start=1)]
+    found = [_accuracy(int(hit), number - int(hit)) for number, hit in enumerate(hits, start=1)]
     accuracy = np.maximum.accumulate(np.array(found, dtype=np.float64)) if found else np.empty(0)
     return np.log(accuracy) - np.log1p(-accuracy)
 
@@ -51,9 +47,9 @@ def log_winnings(right: int, wrong: int, accuracy: float) -> float:
 
 
 @lru_cache(maxsize=100_000)  # a class that votes on asks for the same counts again
-def _accuracy(right: int, wrong: int, confidence: float) -> float:
-    """The largest p for which the bet has won more than 1/(1 − confidence), at least ½; by bisection."""
-    enough = -math.log(1 - confidence)
+def _accuracy(right: int, wrong: int) -> float:
+    """The largest p for which the bet has won more than 1/(1 − CONFIDENCE), at least ½; by bisection."""
+    enough = -math.log(1 - CONFIDENCE)
     if log_winnings(right, wrong, 0.5) < enough:
         return 0.5
     low, high = 0.5, right / (right + wrong)  # at the observed share no bet has won

@@ -67,5 +67,3 @@ def test_it_never_falls_and_begins_at_nothing():
     assert len(bounds) == 60 and bounds[0] == 0 and (np.diff(bounds) >= 0).all()
     assert len(live_epsilon([])) == 0
     assert live_epsilon([True] * 400)[-1] > 4, "all right"
-    with pytest.raises(ValueError, match="a confidence lies between"):
-        live_epsilon([True], confidence=1.0)
