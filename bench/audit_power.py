@@ -35,7 +35,7 @@ from scipy import stats
 from bench.forgetting import RUN
 from core.attacks.memorisation.discoverable import discoverable
 from core.attacks.prompts import PROMPTS
-from core.evaluation.guarantee.curve_bound import curve_epsilon
+from core.evaluation.guarantee.curve_bound import curve_proof
 from core.evaluation.guarantee.epsilon_bounds import one_run_epsilon
 from core.evaluation.guarantee.step_audit import stored_proofs
 from core.evaluation.stats.intervals import proportion_interval
@@ -99,7 +99,7 @@ def case(epsilon: float, canaries: int) -> dict[str, Any]:
 
     @cache
     def by_curve(guesses: int, correct: int) -> float:
-        return curve_epsilon(mechanism, canaries=canaries, guesses=guesses, correct=correct)
+        return curve_proof(mechanism, canaries=canaries, guesses=guesses, correct=correct).epsilon
 
     @cache
     def worst(guesses: int, correct: int) -> float:

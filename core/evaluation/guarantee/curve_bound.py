@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from core.evaluation.guarantee.audit_guarantee import BY_CURVE, ONE_RUN, by_curve, headline
+from core.evaluation.guarantee.audit_guarantee import BY_CURVE, CONFIDENCE, ONE_RUN, by_curve, headline
 from core.evaluation.guarantee.epsilon_bounds import check_guesses
 from core.training.accounting.loss_composition import ACCURACY
 from core.training.accounting.mechanism import Mechanism
@@ -94,17 +94,7 @@ class CurveProof:
     alarm: bool
 
 
-def curve_epsilon(
-    mechanism: Mechanism, *, canaries: int, guesses: int, correct: int, confidence: float = 0.95, group: int = 1
-) -> float:
-    """The ε of `curve_proof`, with the same arguments and errors."""
-    given = {"canaries": canaries, "guesses": guesses, "correct": correct}
-    return curve_proof(mechanism, **given, confidence=confidence, group=group).epsilon
-
-
-def curve_proof(
-    mechanism: Mechanism, *, canaries: int, guesses: int, correct: int, confidence: float = 0.95, group: int = 1
-) -> CurveProof:
+def curve_proof(mechanism: Mechanism, *, canaries: int, guesses: int, correct: int, group: int = 1) -> CurveProof:
     """ε at the mechanism's δ of the smallest σ that the guesses rule out, its sample rate and steps kept; 0 if none.
 
     A larger ε needs a smaller σ, so this is proved of the ε for adding or removing one unit. A promise is an upper
@@ -116,7 +106,6 @@ def curve_proof(
         canaries: number of fair coins.
         guesses: number of them that were guessed, fixed beforehand.
         correct: right guesses.
-        confidence: probability with which the bound holds.
         group: units that a canary adds when it is in; the result is the ε of one unit.
 
     Raises:
@@ -132,7 +121,7 @@ def curve_proof(
         curve = tradeoff([_at(mechanism, log_sigma)])
         inverse = inverse_of(Tradeoff(curve.epsilons, curve.deltas, curve.changes * group))
         given = {"canaries": canaries, "guesses": guesses, "correct": correct}
-        return least_total(inverse, **given, chance=1 - confidence) > guesses / canaries
+        return least_total(inverse, **given, chance=1 - CONFIDENCE) > guesses / canaries
 
     high = low = math.log(mechanism.noise_multiplier)  # `high` is to be ruled out, `low` is not to be
     alarm = ruled_out(high)

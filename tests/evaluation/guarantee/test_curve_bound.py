@@ -14,7 +14,6 @@ from scipy.stats import norm
 from core.evaluation.guarantee.audit_guarantee import audit_guarantee, by_curve, further, headline, headline_bound
 from core.evaluation.guarantee.curve_bound import (
     Inverse,
-    curve_epsilon,
     curve_proof,
     inverse_of,
     least_epsilon,
@@ -42,7 +41,7 @@ def curve_of(sigma: float, rate: float, steps: int) -> Tradeoff:
 
 @cache
 def proved(canaries: int, guesses: int, correct: int, sigma: float) -> float:
-    return curve_epsilon(gaussian(sigma), canaries=canaries, guesses=guesses, correct=correct)
+    return curve_proof(gaussian(sigma), canaries=canaries, guesses=guesses, correct=correct).epsilon
 
 
 def curve_p_value(inverse: Inverse, *, canaries: int, guesses: int, correct: int) -> float:
@@ -140,7 +139,7 @@ def test_blind_guesses_prove_nothing_in_at_least_95_of_100() -> None:
 
 def test_a_canary_of_several_notes_proves_less_for_one_note() -> None:
     given = {"canaries": 48, "guesses": 48, "correct": 42}
-    one, four = (curve_epsilon(gaussian(0.8), **given, group=k) for k in (1, 4))
+    one, four = (curve_proof(gaussian(0.8), **given, group=k).epsilon for k in (1, 4))
     assert 0 < four < one
 
 
@@ -162,7 +161,7 @@ def test_the_audit_fixed_beforehand_is_judged_by_the_curve_of_its_own_run() -> N
     whole = with_curve(found, run)
     row, fixed = by_curve(whole), headline(whole)
     assert row is not None and fixed is not None
-    assert row["epsilon"] == row["ceiling"] == curve_epsilon(run, canaries=48, guesses=48, correct=48)
+    assert row["epsilon"] == row["ceiling"] == curve_proof(run, canaries=48, guesses=48, correct=48).epsilon
     assert row["epsilon"] > fixed["epsilon"] == headline(found)["epsilon"]
     assert (row["trials"], row["correct"], row["confidence"]) == (48, 48, 0.95)
     assert row["alarm"] and row["epsilon"] > run.epsilon(), "48 of 48 rule out σ = 0.8"
@@ -192,7 +191,7 @@ def test_what_is_proved_does_not_depend_on_the_accountant_and_has_no_margin() ->
     run = gaussian(0.9, rate=0.1, steps=40)
     loose = run.model_copy(update={"accountant": "rdp"})
     given = {"canaries": 1_000, "guesses": 100, "correct": 90}
-    assert curve_epsilon(run, **given) == curve_epsilon(loose, **given)
+    assert curve_proof(run, **given).epsilon == curve_proof(loose, **given).epsilon
     assert loose.epsilon() > 1.1 * run.epsilon() > 1.1 * least_epsilon(loose)
     for one in (run, gaussian(0.75, rate=0.0875, steps=46), gaussian(6.0, rate=0.5, steps=400)):
         exact = numerical_epsilon({(one.noise_multiplier, one.sample_rate): one.steps}, one.delta)
@@ -214,9 +213,9 @@ def test_an_alarm_is_a_noise_that_is_ruled_out(accountant: str) -> None:
 
 def test_a_vocabulary_has_no_such_bound_and_wrong_counts_are_refused() -> None:
     with_words = gaussian(1.0).with_vocabulary(WordNoise.planned(VocabularySpec(epsilon=1.0)))
-    assert math.isnan(curve_epsilon(with_words, canaries=8, guesses=8, correct=8))
+    assert math.isnan(curve_proof(with_words, canaries=8, guesses=8, correct=8).epsilon)
     with pytest.raises(ValueError, match="0 ≤ correct ≤ guesses ≤ canaries"):
-        curve_epsilon(gaussian(1.0), canaries=8, guesses=4, correct=5)
+        curve_proof(gaussian(1.0), canaries=8, guesses=4, correct=5)
 
 
 def test_the_curve_counts_every_coin_though_a_tenth_is_guessed():
@@ -225,4 +224,4 @@ def test_the_curve_counts_every_coin_though_a_tenth_is_guessed():
     table = lines(inserted, np.where(inserted, 1 + np.arange(200), 500 + np.arange(200)))
     bounds = audit_guarantee(table, NO_SCORES, unit="note", delta=run.delta, promised=run.epsilon())
     row = by_curve(with_curve(bounds, run))
-    assert row["epsilon"] == curve_epsilon(run, canaries=200, guesses=20, correct=20)
+    assert row["epsilon"] == curve_proof(run, canaries=200, guesses=20, correct=20).epsilon
