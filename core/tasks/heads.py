@@ -42,7 +42,7 @@ class Head:
             return self.network(read).argmax(1).numpy()
 
 
-def fit(features: np.ndarray, labels: np.ndarray, classes: int, *, seed: int, report: Report | None = None) -> Head:
+def fit(features: np.ndarray, labels: np.ndarray, classes: int, *, seed: int) -> Head:
     """Fit one hidden layer of `WIDTH` units by cross-entropy, for `EPOCHS` epochs of AdamW, always on the CPU.
 
     The same arguments give the same head. Torch's global generator is left as it was.
@@ -52,7 +52,6 @@ def fit(features: np.ndarray, labels: np.ndarray, classes: int, *, seed: int, re
         labels: the class of each row, int64 of shape (rows,).
         classes: number of classes.
         seed: of the first weights and of the order of the rows.
-        report: called with (epochs done, epochs) after each epoch; an exception from it stops the work.
 
     Raises:
         ValueError: there is no row to learn from.
@@ -69,13 +68,11 @@ def fit(features: np.ndarray, labels: np.ndarray, classes: int, *, seed: int, re
     generator = np.random.default_rng(seed)
     steps = EPOCHS * -(-len(rows) // BATCH)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / steps)
-    for epoch in range(EPOCHS):
+    for _ in range(EPOCHS):
         order = torch.from_numpy(generator.permutation(len(rows)))
         for part in order.split(BATCH):
             optimizer.zero_grad()
             nn.functional.cross_entropy(network(rows[part]), wanted[part]).backward()
             optimizer.step()
             schedule.step()
-        if report is not None:
-            report(epoch + 1, EPOCHS)
     return Head(network.eval(), mean, spread)
