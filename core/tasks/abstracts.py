@@ -18,7 +18,7 @@ LEARNED_SENTENCES, JUDGED_SENTENCES = 400, 1_000
 
 
 def labelled_sentences(
-    folder: Path, *, learned: int = LEARNED_SENTENCES, judged: int = JUDGED_SENTENCES, seed: int = 0
+    folder: Path, *, learned: int = LEARNED_SENTENCES, judged: int = JUDGED_SENTENCES
 ) -> tuple[list[Tagged], list[Tagged]]:
     """At most `learned` sentences of train.tsv and at most `judged` of test.tsv, both drawn at random.
 
@@ -26,21 +26,21 @@ def labelled_sentences(
         FileNotFoundError, ValueError: a file is missing, cannot be read or holds no sentence of use; the text is a
             sentence.
     """
-    known = _drawn(read_iob(folder / LEARN_FILE), learned, seed)
-    asked = _drawn(read_iob(folder / JUDGE_FILE), judged, seed)
+    known = _drawn(read_iob(folder / LEARN_FILE), learned)
+    asked = _drawn(read_iob(folder / JUDGE_FILE), judged)
     if not types_of(known) or not asked:
         raise ValueError(f"{folder}: {LEARN_FILE} needs sentences with entities, and {JUDGE_FILE} needs sentences")
     return known, asked
 
 
-def sentence_counts(lm: LanguageModel, known: list[Tagged], asked: list[Tagged], *, seed: int = 0) -> pd.DataFrame:
+def sentence_counts(lm: LanguageModel, known: list[Tagged], asked: list[Tagged]) -> pd.DataFrame:
     """Fit a head on the sentences `known` and count the entities it finds in those of `asked` (`entity_counts`).
 
     `patient_id` is the sentence's number in its file.
     """
-    return entity_counts(lm, known, asked, types_of(known), seed=seed)
+    return entity_counts(lm, known, asked, types_of(known), seed=0)
 
 
-def _drawn(sentences: list[Tagged], most: int, seed: int) -> list[Tagged]:
-    places = np.sort(np.random.default_rng(seed).permutation(len(sentences))[:most])
+def _drawn(sentences: list[Tagged], most: int) -> list[Tagged]:
+    places = np.sort(np.random.default_rng(0).permutation(len(sentences))[:most])
     return [sentences[place] for place in places]

@@ -23,18 +23,17 @@ class Scored:
     entities: int
 
 
-def entity_score(counts: pd.DataFrame, *, learned: int, judged: int, seed: int = 0) -> Scored:
+def entity_score(counts: pd.DataFrame, *, learned: int, judged: int) -> Scored:
     """Precision, recall and F1 over all types of entity.
 
     Args:
         counts: what a head found in each judged sentence (`core.tasks.abstracts.sentence_counts`).
         learned: number of sentences that the head was fitted on.
         judged: number of sentences that it was judged on.
-        seed: of the resampling.
     """
     trials, predicted, correct = (counts[name].to_numpy() for name in ("trials", "predicted", "correct"))
     abstracts = abstract_of(counts["patient_id"])
-    f1 = patient_bootstrap(weighted_share(2 * correct, trials + predicted), abstracts, seed=seed)
+    f1 = patient_bootstrap(weighted_share(2 * correct, trials + predicted), abstracts)
     f1 = share_interval(f1, units_tried(abstracts, trials + predicted))
     precision = float(correct.sum() / predicted.sum()) if predicted.sum() else float("nan")
     recall = float(correct.sum() / trials.sum()) if trials.sum() else float("nan")
