@@ -100,15 +100,14 @@ class Best:
         return f"The choice looks at names alone. The loss attack was run on it{measured}, and {more}: see Membership."
 
 
-def best_private(sweeps: Iterable[Sweep], metrics: pd.DataFrame, largest: float = LARGEST) -> Best | None:
-    """The point that keeps most of the gain, among ε ≤ `largest` at which full names do not exceed their control.
+def best_private(sweeps: Iterable[Sweep], metrics: pd.DataFrame) -> Best | None:
+    """The point that keeps most of the gain, among ε ≤ LARGEST at which full names do not exceed their control.
 
     A point at which names or their control have no interval is passed over: nothing can be said of it.
 
     Args:
         sweeps: the curves to choose from; those without private or plain runs are passed over.
         metrics: metrics of all their runs with their settings.
-        largest: the largest ε to consider.
     """
     read = metrics[metrics["metric"].isin((GAINED_IN, NAMES, *LOSS_AUCS.values()))]
     keeping: list[tuple[Interval, Sweep, float, pd.DataFrame]] = []
@@ -118,7 +117,7 @@ def best_private(sweeps: Iterable[Sweep], metrics: pd.DataFrame, largest: float 
         own = read[read["run_id"].isin(sweep.run_ids)]
         perplexities = own[own["metric"] == GAINED_IN]
         for epsilon in sorted(set(own["epsilon"].dropna())):
-            gain = gain_kept(perplexities, float(epsilon)) if 0 < epsilon <= largest else None
+            gain = gain_kept(perplexities, float(epsilon)) if 0 < epsilon <= LARGEST else None
             if gain is not None:
                 keeping.append((gain, sweep, float(epsilon), own))
     for gain, sweep, epsilon, own in sorted(keeping, key=lambda one: -one[0].value):  # names only until one will do

@@ -138,7 +138,7 @@ def _heldout(scores: pd.DataFrame) -> pd.DataFrame:
     return chosen.assign(nats=-chosen["score"] * chosen["tokens"])
 
 
-def utility_share(run: pd.DataFrame, base: pd.DataFrame, plain: pd.DataFrame, resamples: int = RESAMPLES) -> Interval:
+def utility_share(run: pd.DataFrame, base: pd.DataFrame, plain: pd.DataFrame) -> Interval:
     """Share of the gain of training without privacy on held-out notes that the run has, too; over held-out patients.
 
     0 is the public base model, 1 the run without privacy, which is overfitted and not an ideal. The notes are the same
@@ -148,7 +148,6 @@ def utility_share(run: pd.DataFrame, base: pd.DataFrame, plain: pd.DataFrame, re
         run: the run's held-out losses: index note_id (or patient_id, for sums), columns patient_id, nats, tokens.
         base: the same of the public base model.
         plain: the same of the run without privacy.
-        resamples: number of bootstrap resamples.
 
     Raises:
         ValueError: the frames share no note.
@@ -164,7 +163,7 @@ def utility_share(run: pd.DataFrame, base: pd.DataFrame, plain: pd.DataFrame, re
         learned = public - open_
         return np.divide(public - own, learned, out=np.full(len(learned), np.nan), where=learned > 0)
 
-    return patient_bootstrap(statistic, run.loc[notes, "patient_id"].to_numpy(), resamples=resamples)
+    return patient_bootstrap(statistic, run.loc[notes, "patient_id"].to_numpy(), resamples=RESAMPLES)
 
 
 def costs(runs: Sequence[Run]) -> pd.DataFrame:

@@ -129,12 +129,12 @@ def waking(points: pd.DataFrame, metric: str, attack: Attack | None = None) -> W
     return Waking(chosen, metric, begins, below, finite[-1], *told)
 
 
-def first_leaking(points: pd.DataFrame, attacks: Sequence[Attack] = ATTACKS) -> Waking | None:
+def first_leaking(points: pd.DataFrame) -> Waking | None:
     """The attack that begins at the smallest ε; without one that begins, the first measured attack; None without any.
 
     Several attacks are looked at, so the chance of a false alarm is at most their number times that of one.
     """
-    found = wakings(points, attacks)
+    found = wakings(points)
     return min(found, key=lambda one: (one.epsilon is None, one.epsilon or 0.0), default=None)
 
 
