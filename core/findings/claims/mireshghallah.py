@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from core.attacks.membership.decision import LOSS, RATIO
 from core.demo import SEEDS
 from core.evaluation.stats import intervals
@@ -56,23 +54,19 @@ def ratio_minus_loss(runs: StoredRuns, spec: RunSpec, measure: Measure = auc, *,
     return labelled(f"{name or MODEL_NAMES[spec.model.kind]}, ratio − loss", found)
 
 
-def by_length(
-    runs: StoredRuns, spec: RunSpec, attacks: Iterable[str] = (DOMAIN, LOSS), *, name: str = ""
-) -> list[Figure]:
-    """Long notes − short notes, for these attacks."""
+def by_length(runs: StoredRuns, spec: RunSpec, *, name: str = "") -> list[Figure]:
+    """Long notes − short notes, for the ratio and the loss attack."""
     found = []
-    for attack in attacks:
+    for attack in (DOMAIN, LOSS):
         long, short = (side(runs, spec, attack, length=length) for length in ("long", "short"))
         found.append(labelled(f"{name or MODEL_NAMES[spec.model.kind]}, {attack}", difference(long, short)))
     return found
 
 
-def by_level(
-    runs: StoredRuns, spec: RunSpec, attacks: Iterable[str] = (DOMAIN, LOSS), *, name: str = ""
-) -> list[Figure]:
-    """By patient − by note, for these attacks."""
+def by_level(runs: StoredRuns, spec: RunSpec, *, name: str = "") -> list[Figure]:
+    """By patient − by note, for the ratio and the loss attack."""
     found = []
-    for attack in attacks:
+    for attack in (DOMAIN, LOSS):
         patient, note = (side(runs, spec, attack, level) for level in ("patient", "sample"))
         found.append(labelled(f"{name or MODEL_NAMES[spec.model.kind]}, {attack}", difference(patient, note)))
     return found

@@ -42,12 +42,12 @@ def epsilon_a_step(target: float, *, rate: float, counts: Sequence[int], delta: 
     ]
 
 
-def shard_noise(shards: int, *, sigma: float = 1.0, draws: int = 200_000, seed: int = 0) -> Interval:
+def shard_noise(shards: int, *, sigma: float = 1.0, draws: int = 200_000) -> Interval:
     """Standard deviation of the sum of `shards` noises N(0, σ²), divided by σ·√shards, from that many draws of each.
 
     The interval is that of a normal sample's standard deviation (χ²).
     """
-    rng = np.random.default_rng([seed, shards])
+    rng = np.random.default_rng([0, shards])
     total = np.zeros(draws)
     for _ in range(shards):
         total += rng.normal(0.0, sigma, draws)

@@ -104,9 +104,9 @@ def mean_difference(
     return _mean(statistics, known, min(smallest), notes, MORE) if resamples is None and _near_zero(found) else found
 
 
-def change(one: tuple[Side, Side], other: tuple[Side, Side], measure: Measure = auc) -> Interval:
+def change(one: tuple[Side, Side], other: tuple[Side, Side]) -> Interval:
     """`difference` of the pair `one` − that of `other`, with patients resampled for all four sides together."""
-    half = mean_difference([one, other[::-1]], measure)
+    half = mean_difference([one, other[::-1]])
     return Interval(2 * half.value, 2 * half.low, 2 * half.high)
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from core.attacks.membership.decision import LOSS, RATIO
 from core.evaluation.stats.bootstrap import Interval
-from core.findings.measures.attacks import Measure, Side, auc, difference
+from core.findings.measures.attacks import Side, difference
 from core.findings.stored_runs import Missing, StoredRuns
 from core.spec import RunSpec
 
@@ -45,21 +45,15 @@ def fitted_weight(loss: pd.DataFrame, reference: pd.Series) -> float:
 
 
 def weighted_minus_loss(
-    runs: StoredRuns,
-    spec: RunSpec,
-    attack: str,
-    weight: float | None,
-    measure: Measure = auc,
-    *,
-    audited: RunSpec | None = None,
+    runs: StoredRuns, spec: RunSpec, attack: str, weight: float | None, *, audited: RunSpec | None = None
 ) -> Interval:
-    """`measure` of the loss less a part of the reference − of the loss, the same notes; patients resampled for both.
+    """AUC of the loss less a part of the reference − of the loss, the same notes; patients resampled for both.
 
     Without a `weight` it is estimated once (`fitted_weight`) and then fixed, as an attacker has it. The reference is
     that of the run's full audit, or of the run `audited` (`loss_with_population`).
     """
     loss, subtracted = weighted_sides(runs, spec, attack, weight, audited=audited)
-    return difference(Side(subtracted, attack), Side(loss, LOSS), measure)
+    return difference(Side(subtracted, attack), Side(loss, LOSS))
 
 
 def weighted_sides(
