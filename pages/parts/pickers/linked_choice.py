@@ -60,9 +60,7 @@ def share(key: str, widget: str, ids: Collection[str]) -> None:
 MISSING = "it is not on this server, or it lacks what this page needs"
 
 
-def say_missing(
-    key: str, ids: Collection[str], instead: str, *, what: str = "model", why: str = MISSING, linked: str | None = None
-) -> None:
+def say_missing(key: str, ids: Collection[str], instead: str, *, what: str = "model", why: str = MISSING) -> None:
     """Warn if the link names a choice that is not among `ids`: what is shown is another one, called `instead`.
 
     Args:
@@ -71,9 +69,8 @@ def say_missing(
         instead: The name of the choice that is shown.
         what: What the link names.
         why: What its absence means.
-        linked: What the link named, where Streamlit has taken it out of the link.
     """
-    linked = linked or st.query_params.get(key)
+    linked = st.query_params.get(key)
     if linked and linked not in ids:
         st.warning(
             f"The {what} in this link, “{literal(linked, 60)}”, is not offered here: {why}. Shown instead: "
