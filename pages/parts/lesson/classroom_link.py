@@ -34,15 +34,15 @@ def listens_only_here() -> bool:
     return (st.get_option("server.address") or "").startswith(_THIS_COMPUTER)
 
 
-def join_url(page: str, code: str) -> str | None:
-    """The link that students open; None if no other device can reach this server.
+def join_url(code: str) -> str | None:
+    """The link to the lesson that students open; None if no other device can reach this server.
 
     The address is that to which people return from signing in, else the configured one (`make class` sets it), else
     this machine's address in the network.
     """
     public, query = viewer.public_address(), urlencode({"room": code})
     if public is not None:
-        return f"{public}/{page}?{query}"
+        return f"{public}/lesson?{query}"
     if listens_only_here():
         return None
     configured = st.get_option("browser.serverAddress")
@@ -51,7 +51,7 @@ def join_url(page: str, code: str) -> str | None:
         return None
     scheme = "https" if st.get_option("server.sslCertFile") else "http"
     base = (st.get_option("server.baseUrlPath") or "").strip("/")
-    path = f"{base}/{page}" if base else page
+    path = f"{base}/lesson" if base else "lesson"
     return f"{scheme}://{host}:{st.get_option('server.port')}/{path}?{query}"
 
 

@@ -210,7 +210,7 @@ def host_panel() -> None:
     """For the presenter: the join link with its QR code, and buttons to restart the class and to leave it."""
     room = classroom.room()
     assert room is not None  # who has a room's key is in it
-    url = classroom_link.join_url("lesson", room)
+    url = classroom_link.join_url(room)
     if url is None:
         if classroom_link.listens_only_here():
             short = "use `make class`"

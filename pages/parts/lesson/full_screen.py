@@ -162,7 +162,7 @@ def _right(now: Counts, number: int, step: Step | None, *, shown: bool) -> None:
 def _join() -> None:
     room = classroom.room()
     assert room is not None  # drawn in a class alone
-    url = classroom_link.join_url("lesson", room)
+    url = classroom_link.join_url(room)
     if url is None:
         st.warning("Only this computer can reach the server. Start it with `make class`.", icon=":material/wifi_off:")
     else:

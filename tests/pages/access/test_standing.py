@@ -243,7 +243,7 @@ def test_a_class_is_joined_at_the_address_to_which_people_return(monkeypatch, re
     monkeypatch.setattr(viewer, "_secrets", lambda: {"auth": {"redirect_uri": redirect}} if redirect else {})
     monkeypatch.setattr(classroom_link, "listens_only_here", lambda: True)
     assert viewer.public_address() == address
-    assert classroom_link.join_url("lesson", "ABCDE") == (f"{address}/lesson?room=ABCDE" if address else None)
+    assert classroom_link.join_url("ABCDE") == (f"{address}/lesson?room=ABCDE" if address else None)
 
 
 def test_several_providers_have_a_button_each(opened) -> None:

@@ -104,7 +104,7 @@ def test_enter_in_the_box_for_the_code_joins_the_class(served):
 
 
 def test_why_nobody_can_join_takes_one_line_of_the_presenters_page(served, monkeypatch):
-    monkeypatch.setattr(classroom_link, "join_url", lambda page, code: None)
+    monkeypatch.setattr(classroom_link, "join_url", lambda code: None)
     for only_here, short in ((True, "use `make class`"), (False, "no network")):
         monkeypatch.setattr(classroom_link, "listens_only_here", lambda here=only_here: here)
         host = press(visit("lesson", step="1"), "class-open")

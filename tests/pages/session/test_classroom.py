@@ -270,18 +270,18 @@ def options(monkeypatch):
 
 def test_the_join_link_has_the_address_that_the_server_goes_by(options, monkeypatch):
     options["browser.serverAddress"] = "10.1.2.3"
-    assert classroom_link.join_url("lesson", "ABCDE") == "http://10.1.2.3:8600/lesson?room=ABCDE"
+    assert classroom_link.join_url("ABCDE") == "http://10.1.2.3:8600/lesson?room=ABCDE"
     options["browser.serverAddress"] = "localhost"
     monkeypatch.setattr(classroom_link, "lan_address", lambda: "192.168.7.9")
     options["server.baseUrlPath"] = "/lab/"
-    assert classroom_link.join_url("lesson", "ABCDE") == "http://192.168.7.9:8600/lab/lesson?room=ABCDE"
+    assert classroom_link.join_url("ABCDE") == "http://192.168.7.9:8600/lab/lesson?room=ABCDE"
 
 
 @pytest.mark.parametrize("address", ["localhost", "127.0.0.1", "::1"])
 def test_a_server_for_this_computer_alone_has_no_join_link(options, address):
     options["server.address"] = address
     assert classroom_link.listens_only_here()
-    assert classroom_link.join_url("lesson", "ABCDE") is None
+    assert classroom_link.join_url("ABCDE") is None
 
 
 def test_a_computer_without_a_network_has_no_join_link(options, monkeypatch):
@@ -291,7 +291,7 @@ def test_a_computer_without_a_network_has_no_join_link(options, monkeypatch):
 
     monkeypatch.setattr(classroom_link.socket, "socket", Unplugged)
     assert classroom_link.lan_address() is None
-    assert classroom_link.join_url("lesson", "ABCDE") is None
+    assert classroom_link.join_url("ABCDE") is None
 
 
 def test_the_qr_code_is_a_picture_that_names_its_link():
