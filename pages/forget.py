@@ -97,7 +97,7 @@ named = sentences.names(found)
 table, notes = data.current(found, *data.stored(run, patient))
 with side:
     actions(run, patient, named, data.missing(found, table))
-    to_card.link(run, patient, "This patient's card", key="forget-card")
+    to_card.link(run, patient, key="forget-card")
 with picture:
     going = live.work(run, patient)
     st.markdown(sentences.headline(table, patient, named, going=going is not None and going.active))

@@ -28,7 +28,7 @@ def named(title: str, run: Run | None, style: str, sentence: str) -> str:
 
     Where that was not measured, no patients are drawn: a hundred empty dots would say that it named nobody.
     """
-    figures = metric(run, "full_name_patients") if run else {}
+    figures = _patients_named(run) if run else {}
     if "run" not in figures:
         unknown = " Whose names it wrote was not measured." if run else ""
         drawn = "names not measured" if run else "no such model yet"
@@ -51,13 +51,13 @@ def _of_100(share: float) -> int:
     return round(share * 100) if share in (0.0, 1.0) else min(99, max(1, round(100 * share)))
 
 
-def metric(run: Run, name: str) -> dict[str, tuple[float, float, float]]:
-    """A metric's value with its interval by arm (`run`, `heldout`, `base`); empty if the run has none."""
+def _patients_named(run: Run) -> dict[str, tuple[float, float, float]]:
+    """The share of patients named, with its interval, by arm (`run`, `heldout`, `base`); empty if the run has none."""
     try:
         rows = metrics(run)
     except TableMissing:
         return {}
-    rows = rows[(rows["metric"] == name) & rows["value"].notna()]
+    rows = rows[(rows["metric"] == "full_name_patients") & rows["value"].notna()]
     return dict(zip(rows["arm"], zip(rows["value"], rows["low"], rows["high"], strict=True), strict=True))
 
 

@@ -78,11 +78,11 @@ def heat_html(text: str, tokens: Sequence[Token]) -> str:
     return f'<div class="heat">{"".join(pieces)}{html.escape(visible(text[at:]))}</div>'
 
 
-def summary(text: str, tokens: Sequence[Token], most: int = 5) -> str:
-    """The heat map in words: the mean gain, and the tokens with the largest gains."""
+def summary(text: str, tokens: Sequence[Token]) -> str:
+    """The heat map in words: the mean gain, and the five tokens with the largest gains."""
     if not tokens:
         return "No word to compare."
     mean = sum(token.gain for token in tokens) / len(tokens)
-    top = sorted(tokens, key=lambda token: -token.gain)[:most]
+    top = sorted(tokens, key=lambda token: -token.gain)[:5]
     named = ", ".join(f"“{visible(text[token.start : token.end]).strip()}” {token.gain:+.1f}" for token in top)
     return f"Mean gain {mean:+.2f} nats per token over {len(tokens)} tokens; largest for {named}."

@@ -14,20 +14,20 @@ from pages.parts.session import gone
 
 _ASKED = "patient_asked"  # in the session, until Patients opens: the run's id and the patient's
 ICON = ":material/clinical_notes:"
+_LABEL = "This patient's card"
 
 
-def link(run: Run, patient: str, label: str, *, key: str) -> None:
+def link(run: Run, patient: str, *, key: str) -> None:
     """A link that opens the patient's card with this run; for imported notes, a button that does the same.
 
     Args:
         run: The run that the card is about.
         patient: The patient's id.
-        label: The words of the link.
         key: The key of the button.
     """
     if run.spec.corpus.imported is None:
-        shell.link("patients", label, icon=ICON, query={"run": run.id, "patient": patient})
-    elif st.button(label, icon=ICON, type="tertiary", key=key):
+        shell.link("patients", _LABEL, icon=ICON, query={"run": run.id, "patient": patient})
+    elif st.button(_LABEL, icon=ICON, type="tertiary", key=key):
         st.session_state[_ASKED] = (run.id, patient)
         st.switch_page(shell.pages()["patients"], query_params={"run": run.id})
 

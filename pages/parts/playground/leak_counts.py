@@ -216,4 +216,4 @@ def _card(patient_id: str, answers: Sequence[Answer], run: Run, *, key: str) -> 
         on_click=ask,
         args=(text_key(run.id, text), start),
     )
-    to_card.link(run, patient_id, "This patient's card", key=f"{key}-card")
+    to_card.link(run, patient_id, key=f"{key}-card")

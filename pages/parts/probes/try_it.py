@@ -31,14 +31,14 @@ def box(run: Run) -> None:
     st.header("Try a name and a disease", anchor=False)
     with st.form("try", border=True):
         left, middle, right = st.columns([3, 1, 1])
-        name = left.text_input("Name", _known(example["full_name"], ""), max_chars=80, key=f"try-name-{cohort}")
+        name = left.text_input("Name", _known(example["full_name"]), max_chars=80, key=f"try-name-{cohort}")
         title = middle.selectbox(
             "Title", ["Mr.", "Mrs."], sexes.get(example["sex"]), key=f"try-title-{cohort}", placeholder="not recorded"
         )
         years = None if pd.isna(example["age"]) else min(OLDEST, max(YOUNGEST, int(example["age"])))
         # No range here: the browser would keep a number outside it back, and ask with the one before.
         age = right.number_input("Age", value=years, step=1, key=f"try-age-{cohort}", placeholder="not recorded")
-        disease = _known(example["diagnosis"], "")
+        disease = _known(example["diagnosis"])
         condition = st.text_input("Disease", disease, max_chars=120, key=f"try-condition-{cohort}")
         asked = st.form_submit_button("Ask the model", icon=":material/quiz:")
     if asked:
@@ -54,9 +54,9 @@ def box(run: Run) -> None:
         st.caption("The form starts with what is recorded about a member. Fill in the rest.")
 
 
-def _known(value: object, otherwise: object) -> Any:
-    """A cell of a record, or `otherwise` if it is empty, as it can be for uploaded notes."""
-    return otherwise if pd.isna(value) else value
+def _known(cell: Any) -> str:
+    """The words of a record's cell; none if it is empty, as it can be for uploaded notes."""
+    return "" if pd.isna(cell) else cell
 
 
 def _reply(run: Run, name: str, condition: str, title: str, age: int) -> None:

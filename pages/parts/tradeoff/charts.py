@@ -77,7 +77,7 @@ def linked_pair(
         number = drawn.figure.number.text
         _curve(figure, axis, points, metric, row=row, colour=colour, name=drawn.label, number=number)
         _control(figure, axis, *_controls(points, metric, drawn), row=row, number=number)
-        _level(figure, points, metric, row=row, name="public model", shown=row == 1)
+        _level(figure, points, metric, row=row, shown=row == 1)
     _references(figure, points, *useful)
     if risk[1].chart.blind_label:
         figure.add_hline(
@@ -218,7 +218,7 @@ def _control(
         )
 
 
-def _level(figure: go.Figure, points: pd.DataFrame, metric: str, *, row: int, name: str, shown: bool = True) -> None:
+def _level(figure: go.Figure, points: pd.DataFrame, metric: str, *, row: int, shown: bool) -> None:
     """A horizontal line for the public base model, which does not depend on ε."""
     rows = _of(points, metric, "base")
     if rows.empty:
@@ -229,7 +229,7 @@ def _level(figure: go.Figure, points: pd.DataFrame, metric: str, *, row: int, na
     figure.add_scatter(
         x=[None],
         y=[None],
-        name=name,
+        name="public model",
         showlegend=shown,
         mode="lines",
         line={"color": chart_style.CONTROL, "dash": "dot", "width": 2},

@@ -75,20 +75,20 @@ def test_the_most_useful_model_is_named_with_what_was_not_tried_on_it(leaky_work
 
 @pytest.mark.parametrize("run", [object(), None])
 def test_names_that_were_not_measured_are_not_drawn_as_none_of_100(monkeypatch, run):
-    monkeypatch.setattr(pictures, "metric", lambda run, name: {})
+    monkeypatch.setattr(pictures, "_patients_named", lambda run: {})
     drawn = pictures.named("Title", run, "pic-open", "A sentence.")
     assert "pic-people" not in drawn and "of 100" not in drawn
     assert ("names not measured" in drawn) == ("was not measured" in drawn) == (run is not None)
 
 
 def test_none_of_100_is_drawn_where_that_was_measured(monkeypatch):
-    monkeypatch.setattr(pictures, "metric", lambda run, name: {"run": (0.0, 0.0, 0.01)})
+    monkeypatch.setattr(pictures, "_patients_named", lambda run: {"run": (0.0, 0.0, 0.01)})
     assert 'aria-label="0 of 100 patients named"' in pictures.named("Title", object(), "pic-open", "A sentence.")
 
 
 def test_a_share_stands_with_its_interval_and_so_does_its_control(monkeypatch):
     figures = {"run": (0.29, 0.26, 0.31), "heldout": (0.0, 0.0, 0.0074)}
-    monkeypatch.setattr(pictures, "metric", lambda run, name: figures)
+    monkeypatch.setattr(pictures, "_patients_named", lambda run: figures)
     drawn = pictures.named("Title", object(), "pic-open", "A sentence.").replace("\u00a0", " ")
     assert "In the audit of this one run, it wrote" in drawn, "other pages have means of several runs"
     assert "(95 % interval 26 % to 31 %; patients it never saw: 0 %, 0 % to 0.74 %)" in drawn
