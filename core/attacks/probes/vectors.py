@@ -59,12 +59,12 @@ def _special(lm: LanguageModel, ids: torch.Tensor, attention: torch.Tensor) -> t
     return special
 
 
-def batches(lengths: Sequence[int], most: int = BATCH_TOKENS) -> Iterator[list[int]]:
-    """Row numbers in batches of similar length, each at most `most` tokens when padded (but at least one row)."""
+def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Row numbers in batches of similar length, each at most BATCH_TOKENS tokens when padded (but at least one row)."""
     order = sorted(range(len(lengths)), key=lambda row: (lengths[row], row))
     batch: list[int] = []
     for row in order:
-        if batch and (len(batch) + 1) * lengths[row] > most:
+        if batch and (len(batch) + 1) * lengths[row] > BATCH_TOKENS:
             yield batch
             batch = []
         batch.append(row)

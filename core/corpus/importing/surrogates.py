@@ -161,9 +161,9 @@ def _whole_name(rng: random.Random, inside: str) -> str:
     return f"{_first_name(rng, inside)} {_last_name(rng, inside)}"
 
 
-def _number(digits: int) -> _Make:
-    """A number with too few digits to be a medical record number or a telephone number."""
-    return lambda rng, inside: str(rng.randrange(10 ** (digits - 1), 10**digits))
+def _number(rng: random.Random, inside: str) -> str:
+    """A number of five digits, too few to be a medical record number or a telephone number."""
+    return str(rng.randrange(10_000, 100_000))
 
 
 def _telephone(rng: random.Random, inside: str) -> str:
@@ -226,7 +226,7 @@ _BY_MAKER: dict[_Make, tuple[str, ...]] = {
     ),
     lambda rng, inside: rng.choice(Addresses.states): ("state",),
     lambda rng, inside: f"{rng.choice(Addresses.states)} {rng.randrange(10_000, 100_000)}": ("state/zipcode",),
-    _number(5): (
+    _number: (
         *("zipcode", "zip code", "zip", "number", "numeric identifier", "identifier", "id number", "job number"),
         *("clip number", "md number", "provider number", "serial number", "account number", "serial/unit number"),
         *("license number", "certificate number", "device number", "health plan number"),

@@ -67,13 +67,13 @@ def _inside(place: Place, others: Iterable[Place]) -> bool:
     return any(start <= place[0] and place[1] <= end for start, end, _ in others)
 
 
-def sampled(notes: pd.DataFrame, seed: str, most: int = NOTES) -> list[LabelledNote]:
-    """Up to `most` notes of a cohort's own, not canaries, drawn by `seed`, with what was found in them.
+def sampled(notes: pd.DataFrame, seed: str) -> list[LabelledNote]:
+    """Up to NOTES notes of a cohort's own, not canaries, drawn by `seed`, with what was found in them.
 
     Health details of a table of identifiers are left out: they are no finds of the detector.
     """
     own = notes[notes["split"] != "canary"]
-    rows = sorted(random.Random(f"{seed}/labels").sample(range(len(own)), min(most, len(own))))
+    rows = sorted(random.Random(f"{seed}/labels").sample(range(len(own)), min(NOTES, len(own))))
     return [
         LabelledNote(
             text, tuple(sorted((one["start"], one["end"], one["field"]) for one in spans if _identifies(one["field"])))

@@ -150,19 +150,19 @@ def _cosine(look: Look) -> Card:
         return look(COSINE, DIFFERENCE, f"{method}, {whose}")
 
     own, other, link = (of(CONTEXTUAL, whose) for whose in (NAME, OTHER_NAME, OWN_MINUS_OTHER))
-    static = ", ".join(f"{method} {number(of(method, OWN_MINUS_OTHER), '+.4f')}" for method in STATIC)
+    static = ", ".join(f"{method} {number(of(method, OWN_MINUS_OTHER))}" for method in STATIC)
     return Card(
         row="L4",
         probe=COSINE,
         question="Is a name's vector closer to its patient's diseases?",
         answer=f"A name's cosine similarity to the patient's diseases, minus that to other diseases, is "
-        f"{number(own, '+.4f')}; {members(own.n)}.",
-        controls=f"With another patient's name: {number(other, '+.4f')}. Static word vectors of the same notes, own "
+        f"{number(own)}; {members(own.n)}.",
+        controls=f"With another patient's name: {number(other)}. Static word vectors of the same notes, own "
         f"name minus another's: {static}.",
         verdict=judged(link),
         conclusion={
-            "leak": f"The right name is closer by {number(link, '+.4f')}: a link, though small in itself.",
-            "no sign": f"No sign that the right name is closer than another: {number(link, '+.4f')}.",
+            "leak": f"The right name is closer by {number(link)}: a link, though small in itself.",
+            "no sign": f"No sign that the right name is closer than another: {number(link)}.",
             "cannot tell": "There are too few patients to tell.",
         }[judged(link)],
     )

@@ -74,9 +74,9 @@ def share(found: Found) -> str:
     return f"{percent(found.value)} (95\u00a0% interval {percent(found.low)} to {percent(found.high)})"
 
 
-def number(found: Found, form: str) -> str:
+def number(found: Found) -> str:
     """`+0.0037 (95 % interval −0.0036 to +0.0113)`."""
-    return f"{decimal_text(found.value, form)} ({_between(found, 1, form)})" if found.there else "not measured"
+    return f"{decimal_text(found.value, '+.4f')} ({_between(found, 1, '+.4f')})" if found.there else "not measured"
 
 
 def _between(found: Found, scale: float, form: str) -> str:

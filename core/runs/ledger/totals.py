@@ -222,7 +222,7 @@ def for_note(note: Promised, patient: Promised) -> tuple[float, float]:
     Two data sets that differ in a note differ in one patient's notes: remove the patient, then add them back changed.
     That is twice the promise for a patient (group privacy with k = 2), added to the notes' own total.
     """
-    group, group_delta = (0.0, 0.0) if patient.releases == 0 else _group(patient, 2)
+    group, group_delta = (0.0, 0.0) if patient.releases == 0 else _twice(patient)
     own = (note.epsilon, note.delta) if note.releases else (0.0, 0.0)
     epsilon = math.inf if note.reasons or patient.reasons else group + own[0]
     return epsilon, min(1.0, group_delta + own[1])
@@ -237,5 +237,5 @@ def _of_notes(releases: Sequence[Release], note: Promised, notes: int) -> tuple[
     return runs + sum(spent for spent, _ in words), min(1.0, note.delta + sum(share for _, share in words))
 
 
-def _group(total: Promised, k: int) -> tuple[float, float]:
-    return group_epsilon(total.epsilon, total.delta, k) if math.isfinite(total.epsilon) else (math.inf, 1.0)
+def _twice(total: Promised) -> tuple[float, float]:
+    return group_epsilon(total.epsilon, total.delta, 2) if math.isfinite(total.epsilon) else (math.inf, 1.0)
