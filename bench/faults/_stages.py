@@ -73,7 +73,7 @@ def _release(root: Path) -> None:
 
     ledger = Ledger.of(_workspace(root), CORPUS)
     if not any(one.name == PLAIN.run_id for one in ledger.releases()):
-        _store.enter_release(root, _workspace(root).run(PLAIN.run_id), "a test of kills")
+        _store.enter_release(root, _workspace(root).run(PLAIN.run_id))
 
 
 def _notes(root: Path) -> None:

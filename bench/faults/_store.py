@@ -17,12 +17,12 @@ AUDIT = AuditSpec(samples_per_prompt=2, new_tokens=16, mask_draws=1, bootstrap=2
 OTHERS_WORD = "Qzadasecret7261"  # stands in every note of the other owner
 
 
-def spec_of(corpus: CorpusSpec, epsilon: float | None = None, seed: int = 0) -> RunSpec:
+def spec_of(corpus: CorpusSpec, epsilon: float | None = None) -> RunSpec:
     """The spec of a run of seconds."""
     return RunSpec(
         corpus=corpus,
         privacy=PrivacySpec(target_epsilon=epsilon, delta=1e-3),
-        training=TrainingSpec(epochs=1, batch_size=16, max_tokens=64, seed=seed),
+        training=TrainingSpec(epochs=1, batch_size=16, max_tokens=64),
         audit=AUDIT,
     )
 
@@ -33,10 +33,10 @@ def make_runs(root: Path) -> list[Run]:
     return [execute(spec_of(CORPUS_PRESETS["smoke"], epsilon), workspace) for epsilon in (None, 8.0)]
 
 
-def enter_release(root: Path, run: Run, reason: str) -> None:
+def enter_release(root: Path, run: Run) -> None:
     """Enter a run in the ledger of its cohort."""
     ledger = Ledger.of(Workspace(root, shared=()), run.spec.corpus)
-    ledger.enter(ledger.draft_run(run, reason))
+    ledger.enter(ledger.draft_run(run, "a test of kills"))
 
 
 def upload_of(root: Path, beside: Path, owner: str) -> Run:
