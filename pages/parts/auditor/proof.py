@@ -68,12 +68,7 @@ def chart(found: dict[str, list[bool]]) -> go.Figure:
             customdata=[(_guesses(count), proved_text(bound)) for count, bound in enumerate(bounds)],
             hovertemplate="after %{customdata[0]}: ε ≥ %{customdata[1]}<extra>" + name + "</extra>",
         )
-    figure.update_layout(
-        margin={"t": 10, "b": 10, "l": 10, "r": 10},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-        dragmode=False,
-        height=300,
-    )
+    figure.update_layout(**chart_style.LAYOUT, height=300)
     figure.update_xaxes(title="guesses", rangemode="tozero")
     figure.update_yaxes(title="proved: ε at least", rangemode="tozero")
     return figure

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -16,11 +15,6 @@ from pages.parts.common import chart_style
 
 COLOURS = (chart_style.RISK, chart_style.PRIVATE)  # the left run and the right one
 SYMBOLS = ("circle", "diamond")
-LAYOUT: dict[str, Any] = {
-    "margin": {"t": 10, "b": 10, "l": 10, "r": 10},
-    "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-    "dragmode": False,
-}
 PARTS = {
     "prompt": ("prompt extraction", chart_style.OKABE_ITO["vermillion"]),
     "membership": ("membership", chart_style.OKABE_ITO["blue"]),
@@ -72,7 +66,7 @@ def exposure(figures: Mapping[str, pd.DataFrame], *, most: float | None) -> go.F
         zeroline=False,
     )
     figure.update_yaxes(title="exposure, bits", rangemode="tozero")
-    figure.update_layout(height=460, **LAYOUT)
+    figure.update_layout(height=460, **chart_style.LAYOUT)
     return figure
 
 
@@ -99,7 +93,7 @@ def race(races: Mapping[str, pd.DataFrame]) -> go.Figure:
     chart_style.level(figure, f"never in the training notes: {BLIND:.2f} bits", y=BLIND)
     figure.update_xaxes(title="epoch", dtick=1)
     figure.update_yaxes(title="exposure, bits", rangemode="tozero")
-    figure.update_layout(height=400, **LAYOUT)
+    figure.update_layout(height=400, **chart_style.LAYOUT)
     return figure
 
 
@@ -130,7 +124,7 @@ def verbatim(rates: Mapping[str, pd.DataFrame]) -> go.Figure:
             )
     figure.update_xaxes(title="tokens shown to the model", type="category")
     figure.update_yaxes(title="notes completed word for word", tickformat="~%", rangemode="tozero")
-    figure.update_layout(height=400, **LAYOUT)
+    figure.update_layout(height=400, **chart_style.LAYOUT)
     return figure
 
 
@@ -168,7 +162,7 @@ def leak_curve(curves: Mapping[str, pd.DataFrame]) -> go.Figure:
         ticktext=["1", "10", "100", "1,000", "10,000"],
     )
     figure.update_yaxes(title="patients with a direct identifier in the texts", tickformat="~%", rangemode="tozero")
-    figure.update_layout(height=400, **LAYOUT)
+    figure.update_layout(height=400, **chart_style.LAYOUT)
     return figure
 
 
@@ -220,7 +214,7 @@ def bounds(table: pd.DataFrame) -> go.Figure:
     furthest = max([*rows["ceiling"], *rows["epsilon"], promised if math.isfinite(promised) else 0.0])
     figure.update_xaxes(title="ε per protected unit", range=[-0.02 * furthest, 1.05 * furthest or 1.0])
     figure.update_yaxes(tickvals=list(range(len(rows))), ticktext=names, range=[-0.6, len(rows) - 0.4])
-    figure.update_layout(height=170 + 62 * len(rows), **LAYOUT)
+    figure.update_layout(height=170 + 62 * len(rows), **chart_style.LAYOUT)
     return figure
 
 
@@ -275,7 +269,7 @@ def risk(scores: Mapping[str, pd.DataFrame]) -> go.Figure:
             )
     figure.update_xaxes(title="risk score", range=_room([row["low"] for row in sums], [row["high"] for row in sums]))
     figure.update_yaxes(autorange="reversed")
-    figure.update_layout(height=120 + 75 * len(labels), barmode="relative", **LAYOUT)
+    figure.update_layout(height=120 + 75 * len(labels), barmode="relative", **chart_style.LAYOUT)
     return figure
 
 
@@ -314,5 +308,7 @@ def whole_patients(people: Mapping[str, pd.DataFrame]) -> go.Figure:
     )
     figure.update_xaxes(title="exposure of the name, bits", range=[-0.3, math.log2(1_000) + 0.4], zeroline=False)
     figure.update_yaxes(autorange="reversed", automargin=True)
-    figure.update_layout(height=110 + 60 * 2 * len(people), **{**LAYOUT, "margin": {**LAYOUT["margin"], "t": 30}})
+    figure.update_layout(
+        height=110 + 60 * 2 * len(people), **{**chart_style.LAYOUT, "margin": {**chart_style.MARGIN, "t": 30}}
+    )
     return figure

@@ -140,12 +140,7 @@ def names_chart(table: pd.DataFrame, column: str) -> go.Figure:
         )
     figure.update_xaxes(type="category", title="ε for the words")
     figure.update_yaxes(title=f"share with {NAMES[column]}", rangemode="tozero", tickformat="~%")
-    figure.update_layout(
-        height=430,
-        margin={"t": 10, "b": 10, "l": 10, "r": 10},
-        dragmode=False,
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-    )
+    figure.update_layout(height=430, **chart_style.LAYOUT)
     return figure
 
 

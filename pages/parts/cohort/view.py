@@ -215,7 +215,7 @@ def lengths(corpus: Corpus) -> None:
         xaxis={"title": "words per note (box: middle half; whiskers: 5th to 95th percentile)", "rangemode": "tozero"},
         yaxis={"autorange": "reversed"},
         height=110 + 60 * len(table),
-        margin={"t": 10, "b": 10, "l": 10, "r": 10},
+        margin=chart_style.MARGIN,
     )
     chart_style.show(figure, key="lengths-chart", alt="Words per note, by type of note")
     data_table(table, name="note-lengths")

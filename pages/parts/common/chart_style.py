@@ -40,6 +40,9 @@ MODEL_COLOURS: dict[str, str] = {
 }
 
 CONFIG = {"displaylogo": False, "displayModeBar": False, "scrollZoom": False}
+MARGIN = {"t": 10, "b": 10, "l": 10, "r": 10}  # pixels
+LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}  # a row above the chart
+LAYOUT: dict[str, Any] = {"margin": MARGIN, "legend": LEGEND, "dragmode": False}
 _TICKS = {f"{at / of:g}" for of, most in ((1, 100), (10, 100), (100, 100), (1_000, 10)) for at in range(most + 1)}
 # Plotly writes 50%, everything else here 50 %.
 PERCENT_TICKS = {f"{sign}{one}%": f"{sign}{one}{NBSP}%" for one in _TICKS for sign in ("", "−")}

@@ -150,12 +150,7 @@ def figures(one: Finding) -> go.Figure:
         name="values that support the claim",
         marker={"symbol": "square", "size": 14, "color": chart_style.OKABE_ITO["green"], "opacity": 0.3},
     )
-    picture.update_layout(
-        height=130 + ROW * len(shown),
-        margin={"t": 10, "b": 10, "l": 10, "r": 10},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-        dragmode=False,
-    )
+    picture.update_layout(height=130 + ROW * len(shown), **chart_style.LAYOUT)
     title = AXES.get(claim.unit) or chart_style.wrapped(html.escape(claim.quantity), 60)
     picture.update_xaxes(title=title, range=[low, high], zeroline=False)
     picture.update_yaxes(

@@ -20,7 +20,6 @@ MEANING = {ORIGINAL: "as trained", RETRAINED: "not trained on", PRIVATE: "with p
 OTHER = chart_style.OKABE_ITO["orange"]
 ROW, AXIS = 46, 28  # pixels for a label of two lines; letters of an axis title that a phone has room for
 BELOW = 110  # pixels for the margins, the numbers of the axis and its title of two lines
-MARGIN = {"t": 10, "b": 10, "l": 10, "r": 10}
 
 
 def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[str, str]) -> go.Figure:
@@ -77,7 +76,7 @@ def places(notes: pd.DataFrame, table: pd.DataFrame, patient: str, named: dict[s
     if RETRAINED in arms:
         chart_style.level(figure, "as if not trained on", x=deviations(rows.loc[RETRAINED]))
     figure.update_layout(
-        margin=MARGIN,
+        margin=chart_style.MARGIN,
         height=BELOW + ROW * len(arms),
         showlegend=False,  # `chart_style.legend_html`: six lines on a phone
         dragmode=False,
@@ -111,9 +110,7 @@ def told_apart(told: dict[str, Any], named: dict[str, str]) -> go.Figure:
         hovertemplate="%{customdata}<extra></extra>",
     )
     chart_style.level(figure, "forgotten: a third", x=1 / 3)
-    figure.update_layout(
-        margin=MARGIN, height=130 + 40 * len(rows), legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
-    )
+    figure.update_layout(margin=chart_style.MARGIN, height=130 + 40 * len(rows), legend=chart_style.LEGEND)
     figure.update_xaxes(
         title=chart_style.wrapped("patients for whom it is the odd one out", AXIS), tickformat="~%", range=[-0.02, 1.04]
     )

@@ -70,11 +70,7 @@ def _picture(rows: list[tuple[Run, Found]], alt: str) -> None:
     places, ends = list(range(len(rows))), [len(rows) - 0.5, -0.5]
     figure.update_yaxes(tickvals=places, ticktext=labels, range=ends, automargin=True)
     figure.update_xaxes(title="patients named in full, %", rangemode="tozero")
-    figure.update_layout(
-        height=100 + 60 * len(rows),
-        margin={"t": 10, "b": 10, "l": 10, "r": 10},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-    )
+    figure.update_layout(height=100 + 60 * len(rows), margin=chart_style.MARGIN, legend=chart_style.LEGEND)
     chart_style.show(figure, key="verdict", alt=alt)
 
 

@@ -226,7 +226,7 @@ def _chart(entries: tuple[str, ...], delta: float, budget: float) -> None:
         xaxis={"title": "entry", "dtick": 1, "range": [0.5, len(entries) + 0.5]},
         yaxis={"title": "ε so far", "rangemode": "tozero"},
         height=320,
-        margin={"t": 10, "b": 10, "l": 10, "r": 10},
+        margin=chart_style.MARGIN,
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
     )
     last = frame.groupby("unit")["together"].last()

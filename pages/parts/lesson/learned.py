@@ -78,10 +78,7 @@ def chart(found: Sequence[Pairs]) -> go.Figure:
     )
     figure.update_xaxes(title="share with the right answer", range=[-0.02, 1.02], tickformat="~%")
     figure.update_layout(
-        height=340,
-        margin={"l": 0, "r": 10, "t": 30, "b": 0},
-        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
-        dragmode=False,
+        height=340, margin={"l": 0, "r": 10, "t": 30, "b": 0}, legend=chart_style.LEGEND, dragmode=False
     )
     return figure
 

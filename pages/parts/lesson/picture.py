@@ -58,7 +58,7 @@ def dots(frame: pd.DataFrame, axis: str, *, shares: bool, chance: float | None =
     figure.update_layout(
         height=170 + (ROW if len(frame) <= FEW else NARROW_ROW) * len(frame),
         margin={"l": 0, "r": 10, "t": 30, "b": 0},
-        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        legend=chart_style.LEGEND,
         showlegend=frame["arm"].nunique() > 1 or chance is not None,
     )
     return figure

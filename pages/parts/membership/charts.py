@@ -22,7 +22,7 @@ COLOURS = (chart_style.RISK, chart_style.PRIVATE)  # the first run and the secon
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")  # of attacks; `chart_style.DASHES` draws them
 SYMBOLS = {"black-box": "circle", "grey-box": "diamond", "white-box": "square"}
 SMALLEST_RATE = 1e-3  # left end of a log axis
-LAYOUT: dict[str, Any] = {"margin": {"t": 10, "b": 10, "l": 10, "r": 10}, "dragmode": False}
+LAYOUT: dict[str, Any] = {"margin": chart_style.MARGIN, "dragmode": False}
 
 
 def band_colour(colour: str) -> str:
@@ -222,7 +222,5 @@ def attacks(tables: Mapping[str, pd.DataFrame], order: Sequence[str]) -> go.Figu
     chart_style.level(figure, "random guessing: 0.5", x=0.5)
     figure.update_xaxes(title="AUC: how often a member<br>scores above a non-member")
     figure.update_yaxes(tickvals=list(places.values()), ticktext=list(places), autorange="reversed")
-    figure.update_layout(
-        height=170 + 46 * len(places), legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}, **LAYOUT
-    )
+    figure.update_layout(height=170 + 46 * len(places), legend=chart_style.LEGEND, **LAYOUT)
     return figure

@@ -13,8 +13,6 @@ COLOURS = tuple(chart_style.OKABE_ITO[name] for name in ("sky", "blue", "green",
 SYMBOLS = ("square", "diamond", "triangle-up", "cross", "star", "triangle-down")
 BLIND = 0.5
 MEMBERS, HELD_OUT = "members", "held-out patients"
-LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
-MARGIN = {"t": 10, "b": 10, "l": 10, "r": 10}
 
 
 def bars(table: pd.DataFrame, control: pd.DataFrame | None, selected: int | None) -> go.Figure:
@@ -85,7 +83,7 @@ def levels(table: pd.DataFrame) -> go.Figure:
         )
     figure.update_xaxes(title="bucket, from the rarest disease profiles", dtick=1)
     figure.update_yaxes(title="mean score percentile", tickformat="~%")
-    return figure.update_layout(height=280, dragmode=False, legend=LEGEND, margin=MARGIN)
+    return figure.update_layout(height=280, **chart_style.LAYOUT)
 
 
 def lines(tables: Mapping[str, pd.DataFrame], colours: Mapping[str, str]) -> go.Figure:
@@ -121,7 +119,5 @@ def lines(tables: Mapping[str, pd.DataFrame], colours: Mapping[str, str]) -> go.
 def _framed(figure: go.Figure) -> go.Figure:
     chart_style.level(figure, "random guessing", y=BLIND)
     figure.update_yaxes(title="AUC within the bucket")
-    figure.update_layout(
-        height=400, clickmode="event+select", bargap=0.35, dragmode=False, legend=LEGEND, margin=MARGIN
-    )
+    figure.update_layout(height=400, clickmode="event+select", bargap=0.35, **chart_style.LAYOUT)
     return figure

@@ -121,8 +121,6 @@ def dots(rows: pd.DataFrame) -> go.Figure:
         tickformat="~%",
     )
     figure.update_layout(
-        height=150 + ROW * len(rows),
-        margin={"l": 0, "r": 20, "t": 10, "b": 0},
-        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        height=150 + ROW * len(rows), margin={"l": 0, "r": 20, "t": 10, "b": 0}, legend=chart_style.LEGEND
     )
     return figure

@@ -14,11 +14,6 @@ from pages.parts.common import chart_style
 if TYPE_CHECKING:
     from core.training.step_gradients import StepGradients
 
-LAYOUT = {
-    "margin": {"t": 10, "b": 10, "l": 10, "r": 10},
-    "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-    "dragmode": False,
-}
 KEPT, CUT, ONE = chart_style.PRIVATE, chart_style.OKABE_ITO["orange"], chart_style.RISK
 CLOUD = 400  # draws of the noise in the picture
 
@@ -42,7 +37,7 @@ def lengths(step: StepGradients, norm: float, chosen: np.ndarray, one: int, unit
     if one in order:
         figure.add_bar(x=[None], y=[None], name=f"kept of the chosen {unit}", marker={"color": ONE})
     chart_style.level(figure, f"C = {norm:.3g}", y=norm, dash="dash")
-    figure.update_layout(**LAYOUT, barmode="stack", bargap=0.15, height=230)
+    figure.update_layout(**chart_style.LAYOUT, barmode="stack", bargap=0.15, height=230)
     figure.update_layout(showlegend=False)  # `chart_style.legend_html`: four lines on a phone
     figure.update_xaxes(title=f"{unit}s of this step,<br>longest gradient first", showticklabels=False)
     figure.update_yaxes(title="length of<br>the gradient", rangemode="tozero")
@@ -69,7 +64,7 @@ def plane(step: StepGradients, norm: float, sigma: float, chosen: np.ndarray, se
         x=[path[-1, 0]], y=[path[-1, 1]], mode="markers", showlegend=False, marker={"color": KEPT, "size": 11}
     )
     figure.update_traces(hovertemplate="%{x:.2f}, %{y:.2f}<extra></extra>")
-    figure.update_layout(**LAYOUT, height=290)
+    figure.update_layout(**chart_style.LAYOUT, height=290)
     figure.update_layout(legend={"itemsizing": "constant"})  # the points of the noise are too small for a legend
     figure.update_xaxes(title="first principal direction", zeroline=True)
     figure.update_yaxes(title="second principal direction", zeroline=True, scaleanchor="x", scaleratio=1)
@@ -101,7 +96,7 @@ def bells(moved: float, norm: float, sigma: float, seen: float) -> go.Figure:
             )
     chart_style.level(figure, "what was seen", x=seen)
     figure.update_traces(hoverinfo="skip")
-    figure.update_layout(**LAYOUT, height=290)
+    figure.update_layout(**chart_style.LAYOUT, height=290)
     figure.update_xaxes(title="noisy sum along this gradient", zeroline=False)
     figure.update_yaxes(title="density", showticklabels=False, rangemode="tozero")
     return figure

@@ -316,7 +316,7 @@ def _dress(
     figure.update_yaxes(title_standoff=10, nticks=LARGE_TICKS if chart_style.large_type() else None)
     figure.update_layout(
         height=LARGE_HEIGHT if chart_style.large_type() else HEIGHT,
-        margin={"t": 10, "b": 10, "l": 10, "r": 10},
+        margin=chart_style.MARGIN,
         showlegend=False,
         clickmode="event+select",
         dragmode=False,

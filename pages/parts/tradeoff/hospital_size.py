@@ -117,11 +117,7 @@ def _chart(reached: Sequence[Bought]) -> go.Figure:
             )
     figure.update_xaxes(**axis.layout, title="ε  (← more private · more useful →)")
     figure.update_yaxes(title="bits per character<br>(lower: more useful)")
-    figure.update_layout(
-        height=330,
-        margin={"l": 0, "r": 10, "t": 10, "b": 0},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-    )
+    figure.update_layout(height=330, margin={"l": 0, "r": 10, "t": 10, "b": 0}, legend=chart_style.LEGEND)
     return figure
 
 

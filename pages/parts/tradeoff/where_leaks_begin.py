@@ -97,9 +97,7 @@ def _chart(found: list[Waking], epsilons: list[float]) -> go.Figure:
     figure.update_xaxes(ticktext=_labels(epsilons))
     figure.update_yaxes(categoryorder="array", categoryarray=[_wrapped(one) for one in found][::-1], automargin=True)
     figure.update_layout(
-        height=120 + ROW * len(found),
-        margin={"l": 0, "r": 10, "t": 10, "b": 0},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        height=120 + ROW * len(found), margin={"l": 0, "r": 10, "t": 10, "b": 0}, legend=chart_style.LEGEND
     )
     return figure
 

@@ -168,7 +168,7 @@ def _curve(coming: Preview, privacy: PrivacySpec) -> None:
         xaxis={"title": "step", "range": [0, coming.steps]},
         yaxis={"title": "expected ε" if coming.delta == privacy.delta else "ε of training", "rangemode": "tozero"},
         height=230,
-        margin={"t": 10, "b": 10, "l": 10, "r": 10},
+        margin=chart_style.MARGIN,
     )
     chart_style.show(
         figure, key="expected-epsilon", alt=f"Expected ε against steps, ending at {promised_text(coming.curve[1][-1])}"

@@ -174,8 +174,8 @@ def _figure(found: Consequences) -> go.Figure:
     figure.update_layout(
         xaxis={"title": "accused by mistake", **axis},
         yaxis={"title": "caught at most", **axis},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        legend=chart_style.LEGEND,
         height=330,
-        margin={"t": 10, "b": 10, "l": 10, "r": 10},
+        margin=chart_style.MARGIN,
     )
     return figure

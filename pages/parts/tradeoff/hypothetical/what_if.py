@@ -194,8 +194,8 @@ def _figure(table: pd.DataFrame) -> go.Figure:
     figure.update_layout(
         xaxis={"title": "steps", "rangemode": "tozero"},
         yaxis={"title": "ε", "type": "log", "tickvals": ticks, "ticktext": [f"{tick:,g}" for tick in ticks]},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        legend=chart_style.LEGEND,
         height=430,
-        margin={"t": 10, "b": 10, "l": 10, "r": 10},
+        margin=chart_style.MARGIN,
     )
     return figure
