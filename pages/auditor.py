@@ -125,7 +125,7 @@ runs = offered()
 if not runs:
     st.info("There is no trained model with scores yet. Train one first: a small one takes minutes.")
     say_left_out()
-    shell.link("train", "Train a model", icon=":material/model_training:")
+    shell.link_to_train()
     st.stop()
 if followed() is None:
     picture, knobs = layout.picture_and_knobs()

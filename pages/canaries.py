@@ -65,4 +65,4 @@ else:
     st.info(
         "There is no trained model yet. Train one to see whether it remembers planted secrets.", icon=":material/key:"
     )
-    shell.link("train", "Train a model", icon=":material/model_training:")
+    shell.link_to_train()

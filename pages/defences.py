@@ -166,4 +166,4 @@ if found:
             filter_view.show(bare[0])
 else:
     st.info("There is no trained model to defend yet. Train one without privacy first.", icon=":material/shield:")
-    shell.link("train", "Train a model", icon=":material/model_training:")
+    shell.link_to_train()

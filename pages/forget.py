@@ -82,7 +82,7 @@ def actions(run: Run, patient: str, named: dict[str, str], open_arms: list[str])
 runs = data.offered(owner.workspace().runs())
 if not runs:
     st.info("There is no trained model with weights yet. Train one without privacy first.", icon=":material/info:")
-    shell.link("train", "Train a model", icon=":material/model_training:")
+    shell.link_to_train()
     st.stop()
 picture, side = layout.picture_and_knobs("Choose a patient and forget them")
 with side:

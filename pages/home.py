@@ -117,7 +117,7 @@ if pair:
     st.html(phi_text.legend_html())
 else:
     st.info("There is no trained model yet. Train one first: a small one takes minutes.")
-    shell.link("train", "Train a model", icon=":material/model_training:")
+    shell.link_to_train()
 three_pictures(pair)
 if differences := comparison.differences(pair, with_epsilon=True):
     st.caption(f"{differences} {comparison.LOOK}")

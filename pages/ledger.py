@@ -56,4 +56,4 @@ if runs or released:
         views.show(cohorts[chosen], [run for run in runs if run.spec.corpus == cohorts[chosen]])
 else:
     st.info("There is no trained model yet, so there is nothing to release.", icon=":material/receipt_long:")
-    shell.link("train", "Train a model", icon=":material/model_training:")
+    shell.link_to_train()

@@ -193,6 +193,6 @@ if found is None:
         "Train both; the lesson then uses their results.",
         icon=":material/school:",
     )
-    shell.link("train", "Train a model", icon=":material/model_training:")
+    shell.link_to_train()
 else:
     lesson(found)

@@ -94,4 +94,4 @@ else:
         "There is no trained model yet. Train one to see how well an attacker tells its training notes from others.",
         icon=":material/person_search:",
     )
-    shell.link("train", "Train a model", icon=":material/model_training:")
+    shell.link_to_train()

@@ -32,4 +32,4 @@ else:
     st.info(
         "There is no trained model yet. Train one to see which of its patients leak.", icon=":material/clinical_notes:"
     )
-    shell.link("train", "Train a model", icon=":material/model_training:")
+    shell.link_to_train()

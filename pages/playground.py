@@ -128,7 +128,7 @@ prompt_session.from_link()
 runs = run_picker.promptable(unaudited=True)
 if not runs:
     st.info("There is no trained model yet. Train one first: a small one takes minutes.")
-    shell.link("train", "Train a model", icon=":material/model_training:")
+    shell.link_to_train()
     st.stop()
 
 pair = pick_pair(runs)

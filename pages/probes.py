@@ -61,4 +61,4 @@ if runs:
             try_it.box(picked)
 else:
     st.info("There is no trained model yet. Train one to probe it.", icon=":material/fingerprint:")
-    shell.link("train", "Train a model", icon=":material/model_training:")
+    shell.link_to_train()

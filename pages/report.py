@@ -23,4 +23,4 @@ if runs:
             st.info("Choose at least one model.", icon=":material/description:")
 else:
     st.info("There is no trained model yet. Train one to get its report.", icon=":material/description:")
-    shell.link("train", "Train a model", icon=":material/model_training:")
+    shell.link_to_train()

@@ -82,7 +82,7 @@ def knobs(step: StepGradients, run: Run) -> tuple[float, float, np.ndarray, int,
 runs = gradients.offered(owner.workspace().runs())
 if not runs:
     st.info("There is no private run yet. Train one with differential privacy first.")
-    shell.link("train", "Train a model", icon=":material/model_training:")
+    shell.link_to_train()
     st.stop()
 picture, side = layout.picture_and_knobs()
 with side:

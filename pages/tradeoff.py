@@ -157,4 +157,4 @@ else:
         "There is no run to show yet. Train one without privacy and one with it; both appear here.",
         icon=":material/balance:",
     )
-    shell.link("train", "Train a model", icon=":material/model_training:")
+    shell.link_to_train()

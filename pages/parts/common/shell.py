@@ -279,6 +279,11 @@ def link(name: str, label: str, *, icon: str | None = None, query: Mapping[str, 
     st.page_link(_page(name), label=label, icon=icon, query_params=dict(query) if query else None)
 
 
+def link_to_train() -> None:
+    """The link that a page without a model ends with."""
+    link("train", "Train a model", icon=":material/model_training:")
+
+
 def _stop_without_data() -> None:
     """If the data folder cannot be used, say so and stop: no page can show anything then."""
     from core.runs.store import DataFolderUnusable

@@ -63,7 +63,7 @@ def show(ledger: Ledger, runs: Sequence[Run], entered: set[str], *, delta: float
             "seed, so they promise no ε. If one was released, these totals leave it out: take them as infinite, as "
             "for a model without privacy. To release a private model, train it with *Secret noise*."
         )
-        shell.link("train", "Train a model", icon=":material/model_training:")
+        shell.link_to_train()
     if not offered:
         return
     names = run_picker.labels(runs)  # of all: a control without noise is named after its private runs
