@@ -10,7 +10,7 @@ import pandas as pd
 
 from core.evaluation.membership.resampling import Rates
 from core.evaluation.membership.units import Units
-from core.evaluation.stats.bootstrap import patient_weights, percentile_interval
+from core.evaluation.stats.bootstrap import percentile_interval, weights_with_data
 from core.evaluation.stats.boundary_intervals import share_interval
 from core.evaluation.stats.roc import roc
 from core.training.accounting.composition import of_two
@@ -25,9 +25,7 @@ def curve(units: Units, *, resamples: int, seed: int) -> pd.DataFrame:
     `tpr` is the highest that is reached without exceeding `fpr` (no interpolation), `low` and `high` its 95 % interval
     over patients, with the threshold set anew in each resample. A threshold of ∞ means that no score is high enough.
     """
-    weights = np.vstack(
-        [np.ones(len(units.patient_member)), patient_weights(units.patient_member, resamples=resamples, seed=seed)]
-    )
+    weights = weights_with_data(units.patient_member, resamples=resamples, seed=seed)
     rates = Rates(units)
     cumulated = rates.cumulated(weights)
     rows = []

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from core.evaluation.membership.units import Units
-from core.evaluation.stats.bootstrap import patient_weights
+from core.evaluation.stats.bootstrap import weights_with_data
 
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")  # lower scores, and lower or tied ones
 _POPULATION = 1  # second seed word of the population's draws, to keep them apart from those of members and others
@@ -122,8 +122,7 @@ def population_thresholds(units: Units, alpha: float, *, resamples: int, seed: i
     """
     scores, patients = units.population, units.population_patient
     stream = (seed, _POPULATION)
-    drawn = patient_weights(np.zeros(patients.max() + 1, dtype=bool), resamples=resamples, seed=stream)
-    weights = np.vstack([np.ones(drawn.shape[1]), drawn])
+    weights = weights_with_data(np.zeros(patients.max() + 1, dtype=bool), resamples=resamples, seed=stream)
     distinct, place = np.unique(scores, return_inverse=True)
     at = np.zeros((len(scores), len(distinct)))
     at[np.arange(len(scores)), place] = 1.0

@@ -22,7 +22,7 @@ import pandas as pd
 from core.attacks.membership.decision import LOSS, OWN_THRESHOLDS, in_words
 from core.evaluation.membership.resampling import Auc, Rates
 from core.evaluation.membership.units import Units, units
-from core.evaluation.stats.bootstrap import Interval, patient_weights, percentile_interval
+from core.evaluation.stats.bootstrap import Interval, percentile_interval, weights_with_data
 from core.evaluation.stats.boundary_intervals import auc_interval, difference_interval, share_interval
 from core.evaluation.stats.intervals import best_of, most_certain
 from core.evaluation.wording import interval_text, pairs_of
@@ -143,7 +143,7 @@ def strongest_of(
 
 def interval_of(judged: Units, measure: str, *, own: float | None = None, resamples: int, seed: int) -> Interval:
     """A measure of one attack with its 95 % interval over patients; `own` is the attack's own threshold, if any."""
-    weights = _weights(judged.patient_member, resamples, seed)
+    weights = weights_with_data(judged.patient_member, resamples=resamples, seed=seed)
     values = MEASURES[measure](judged, own)(weights)
     found, *shares = (percentile_interval(float(one[0]), one[1:], judged.smallest_stratum) for one in values)
     members, others = judged.patients
@@ -153,12 +153,6 @@ def interval_of(judged: Units, measure: str, *, own: float | None = None, resamp
         return share_interval(found, members)
     caught, accused = (share_interval(share, of) for share, of in zip(shares, (members, others), strict=True))
     return difference_interval(found, caught, accused)
-
-
-def _weights(member: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """All patients once (first row), then how often each was drawn, (1 + resamples, P); `member` is (P,)."""
-    drawn = patient_weights(member, resamples=resamples, seed=seed)
-    return np.vstack([np.ones(drawn.shape[1]), drawn])
 
 
 def _auc(judged: Units, own: float | None) -> Statistic:

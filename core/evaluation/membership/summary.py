@@ -26,7 +26,7 @@ from core.attacks.membership.decision import OWN_THRESHOLDS
 from core.evaluation.audit_summaries import Audited, Summary
 from core.evaluation.membership.resampling import Auc, Rates, population_thresholds, ratio
 from core.evaluation.membership.units import LENGTHS, LEVELS, Units, units
-from core.evaluation.stats.bootstrap import Interval, patient_weights, percentile_interval
+from core.evaluation.stats.bootstrap import Interval, percentile_interval, weights_with_data
 from core.evaluation.stats.boundary_intervals import auc_interval, difference_interval, share_interval
 from core.evaluation.stats.roc import privacy_leakage, roc
 
@@ -83,9 +83,7 @@ def membership(scores: pd.DataFrame, *, resamples: int, seed: int) -> pd.DataFra
 
 def figures(units: Units, *, own: float | None, resamples: int, seed: int) -> list[Figure]:
     """Every figure of an attack on `units`. `own` is its own threshold; None means the mean training score."""
-    weights = np.vstack(
-        [np.ones(len(units.patient_member)), patient_weights(units.patient_member, resamples=resamples, seed=seed)]
-    )  # the first row is the cohort as it is
+    weights = weights_with_data(units.patient_member, resamples=resamples, seed=seed)
     rates = Rates(units)
     cumulated = rates.cumulated(weights)
     found = [_auc(units, weights)]

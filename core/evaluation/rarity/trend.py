@@ -21,7 +21,7 @@ from scipy import stats
 from core.attacks.membership.decision import in_words
 from core.evaluation.rarity.leakage import Places, covariates, places
 from core.evaluation.rarity.profiles import LEAST
-from core.evaluation.stats.bootstrap import Interval, patient_weights, percentile_interval
+from core.evaluation.stats.bootstrap import Interval, percentile_interval, weights_with_data
 from core.evaluation.wording import NBSP, p_value_text, signed
 
 ALPHA = 0.05  # a trend is claimed where the corrected p-value is below this
@@ -174,7 +174,7 @@ def adjusted_interaction(units: pd.DataFrame, *, seed: int = 0) -> Interval:
     design = np.column_stack([flag * about[0], np.ones_like(flag), flag, *about, flag * about[1], flag * about[2]])
     squares = (design[:, :, None] * design[:, None, :]).reshape(len(design), -1)
     resamples = int(np.clip(CELLS // 4 // len(design), 200, RESAMPLES))
-    weights = np.vstack([np.ones(len(design)), patient_weights(member, resamples=resamples, seed=seed)])
+    weights = weights_with_data(member, resamples=resamples, seed=seed)
     normal = (weights @ squares).reshape(len(weights), design.shape[1], -1)
     fitted = np.linalg.pinv(normal, hermitian=True) @ (weights @ (design * score[:, None]))[..., None]
     values = fitted[:, 0, 0]

@@ -85,6 +85,12 @@ def patient_weights(member: ArrayLike, *, resamples: int, seed: int | Sequence[i
     return np.concatenate(list(_weights(np.arange(len(flags)), flags, resamples, seed)))
 
 
+def weights_with_data(member: ArrayLike, *, resamples: int, seed: int | Sequence[int]) -> np.ndarray:
+    """All patients once, the data as they are, then their `patient_weights`: (1 + resamples, patients)."""
+    drawn = patient_weights(member, resamples=resamples, seed=seed)
+    return np.vstack([np.ones(drawn.shape[1]), drawn])
+
+
 def percentile_interval(value: float, drawn: np.ndarray, patients: int) -> Interval:
     """Expanded 95 % percentile interval of a statistic, from its values in the resamples.
 

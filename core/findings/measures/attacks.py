@@ -15,7 +15,7 @@ from core.attacks.membership.decision import OWN_THRESHOLDS
 from core.evaluation.membership.resampling import Rates
 from core.evaluation.membership.strongest_attack import MEASURES, RESAMPLES
 from core.evaluation.membership.units import Units, units
-from core.evaluation.stats.bootstrap import Interval, patient_weights, percentile_interval
+from core.evaluation.stats.bootstrap import Interval, patient_weights, percentile_interval, weights_with_data
 
 MORE = 20_000  # resamples of a difference that is near 0
 _CELLS = 4_000_000  # weights of notes held in memory at once (32 MB)
@@ -152,6 +152,6 @@ def common(one: Side, other: Side) -> tuple[Side, Side]:
 def single(side: Side, measure: Measure = auc, *, resamples: int = RESAMPLES) -> Interval:
     """`measure` of one attack, with a 95 % interval over patients."""
     judged = side.units()
-    drawn = patient_weights(judged.patient_member, resamples=resamples, seed=0)
-    values = measure(judged, OWN_THRESHOLDS.get(side.attack))(np.vstack([np.ones(drawn.shape[1]), drawn]))
+    weights = weights_with_data(judged.patient_member, resamples=resamples, seed=0)
+    values = measure(judged, OWN_THRESHOLDS.get(side.attack))(weights)
     return percentile_interval(float(values[0]), values[1:], judged.smallest_stratum)

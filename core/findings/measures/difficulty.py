@@ -13,7 +13,7 @@ from core.attacks.membership.decision import LOSS, RATIO
 from core.evaluation.membership.resampling import Auc, ratio
 from core.evaluation.membership.strongest_attack import RESAMPLES
 from core.evaluation.membership.units import Units
-from core.evaluation.stats.bootstrap import Interval, patient_bootstrap, patient_weights, percentile_interval
+from core.evaluation.stats.bootstrap import Interval, patient_bootstrap, percentile_interval, weights_with_data
 from core.findings.measures.attacks import Measure, Side, auc, common, difference
 from core.findings.measures.references import shadow_reference
 from core.findings.measures.tables import RESAMPLES as MANY
@@ -147,7 +147,7 @@ def advantage_against_spread(hospitals: Sequence[Sequence[Pair]], *, member: boo
     for seed, pairs in enumerate(hospitals):
         judged = [tuple(side.units() for side in common(*pair)) for pair in pairs]
         known = judged[0][0].patient_member
-        drawn = np.vstack([np.ones(len(known)), patient_weights(known, resamples=RESAMPLES, seed=seed)])
+        drawn = weights_with_data(known, resamples=RESAMPLES, seed=seed)
         for both in judged:
             if not all(np.array_equal(known, side.patient_member) for side in both):
                 raise ValueError("the pairs of a hospital are about different patients")
