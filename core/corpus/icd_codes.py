@@ -64,7 +64,7 @@ def condition_words(corpus: Corpus) -> dict[str, str]:
     description (`words_of`).
     """
     if corpus.spec is None or corpus.spec.imported is None:
-        return {condition.code: condition.wording for condition in catalogue().conditions}
+        return catalogue().wordings
     held = {code for codes in corpus.patients["icd_codes"] for code in codes}
     described = corpus.diagnoses.dropna(subset="wording").drop_duplicates("code")
     return words_of(held, dict(zip(described["code"], described["wording"], strict=True)))
@@ -78,7 +78,7 @@ def words_of(codes: Collection[str], described: Mapping[str, str] | None = None)
     """
     own = described or {}
     revision = revision_of(codes)
-    known = {condition.code: condition.wording for condition in catalogue().conditions} if revision == "ICD-10" else {}
+    known = catalogue().wordings if revision == "ICD-10" else {}
     found = {code: own.get(code) or known.get(code) for code in codes}
     long = {code: text for code in codes if found[code] is None and (text := _official(code, revision))}
     long |= {code: own[code] for code in codes if own.get(code)}

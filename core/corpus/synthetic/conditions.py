@@ -120,6 +120,11 @@ class Catalogue:
     conditions: tuple[Condition, ...]
     cumulative: tuple[float, ...]
 
+    @property
+    def wordings(self) -> dict[str, str]:
+        """Code → the words of its condition."""
+        return {condition.code: condition.wording for condition in self.conditions}
+
     def draw(self, rng: random.Random, count: int, sex: str, age: int) -> list[Condition]:
         """`count` different conditions that a person of this sex and age can have, in the order drawn."""
         chosen: dict[str, Condition] = {}

@@ -94,7 +94,7 @@ def _without_codes(folder: str, _tables: PatientTables) -> tuple[int, int]:
 @resources.cached_object(max_entries=4, show_spinner=False)
 def _wordings(imported: str | None, _tables: PatientTables) -> dict[str, str]:
     if imported is None:
-        return {condition.code: condition.wording for condition in catalogue().conditions}
+        return catalogue().wordings
     return words_of(_tables.codes(), _tables.described())
 
 
