@@ -22,15 +22,12 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from core.common.randomness import Randomness
 from core.common.transformers_parts import PreTrainedTokenizerFast
 from core.models.build import LanguageModel, load
-from core.models.tokenizer import MASKED_SPECIALS
+from core.models.tokenizer import MASKED_SPECIALS, SINGLE_WORDS
 from core.models.word_noise import WordNoise
 from core.spec import ModelSpec, Unit, VocabularySpec
 
 MOST_WORDS = 2_000_000  # words read by the WordPiece trainer; larger histograms are scaled down to about this size
 _STREAM = 41  # random-number stream
-_WORDS = pre_tokenizers.Sequence(
-    [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation(), pre_tokenizers.Digits(individual_digits=True)]
-)
 
 
 @dataclass(frozen=True)
@@ -86,7 +83,7 @@ def unknown_words(lm: LanguageModel, text: str) -> Iterator[str]:
     """
     backend = lm.tokenizer.backend_tokenizer
     clean = text if backend.normalizer is None else backend.normalizer.normalize_str(text)
-    for word, _ in _WORDS.pre_tokenize_str(clean):
+    for word, _ in SINGLE_WORDS.pre_tokenize_str(clean):
         if backend.token_to_id(word) is None:
             yield word
 

@@ -21,6 +21,9 @@ MASKED_SPECIALS = {
     "sep_token": "[SEP]",
     "mask_token": "[MASK]",
 }
+SINGLE_WORDS = pre_tokenizers.Sequence(  # words, marks and digits
+    [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation(), pre_tokenizers.Digits(individual_digits=True)]
+)
 # Characters that a masked model must be able to read anywhere: without them a name becomes a single [UNK].
 _ALPHABET = sorted(
     set(string.ascii_letters + string.digits + string.punctuation)
@@ -91,9 +94,7 @@ def _train_word_pieces(texts: Iterable[str], size: int) -> Tokenizer:
     normalizer = normalizers.BertNormalizer(handle_chinese_chars=False, strip_accents=False, lowercase=False)
     learner = Tokenizer(models.WordPiece(unk_token="[UNK]"))  # noqa: S106
     learner.normalizer = normalizer
-    learner.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation(), pre_tokenizers.Digits(individual_digits=True)]
-    )
+    learner.pre_tokenizer = SINGLE_WORDS
     # Every character gets its id here: the trainer would number the `##` ones in the order of a hash table, so ties
     # between merges, and with them the vocabulary, would differ from one training to the next.
     base = list(MASKED_SPECIALS.values()) + _ALPHABET + ["##" + character for character in _ALPHABET]
