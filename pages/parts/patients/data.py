@@ -190,7 +190,7 @@ def _patients(
     _choice: Choice,
 ) -> pd.DataFrame:
     file = None if tries is None else Path(tries[0])
-    return _listing(_choice, bucket, file, by_tries)(limit=PAGE_SIZE, offset=(page - 1) * PAGE_SIZE)
+    return every_patient(_choice, bucket, file, by_tries)(limit=PAGE_SIZE, offset=(page - 1) * PAGE_SIZE)
 
 
 def easiest_first(choice: Choice, bucket: int | None, tries: Path) -> pd.DataFrame:
@@ -209,22 +209,18 @@ def _easiest_first(
     tries: tuple[str, int],
     _choice: Choice,
 ) -> pd.DataFrame:
-    found = _listing(_choice, bucket, Path(tries[0]), True)(attacks=())
+    found = every_patient(_choice, bucket, Path(tries[0]), True)(attacks=())
     return found[["patient_id", "split", "notes", "easiest", "one_in"]]
 
 
 def every_patient(
-    choice: Choice, bucket: int | None, *, tries: Path | None = None, by_tries: bool = False
-) -> Callable[[], pd.DataFrame]:
+    choice: Choice, bucket: int | None, tries: Path | None = None, by_tries: bool = False
+) -> Callable[..., pd.DataFrame]:
     """A function that looks up all patients of a bucket (None: of all buckets), for a download.
 
     Downloads are made outside of the session, where uploaded notes cannot be accessed. So everything that belongs to
     the session is looked up here, not in the function.
     """
-    return _listing(choice, bucket, tries, by_tries)
-
-
-def _listing(choice: Choice, bucket: int | None, tries: Path | None, by_tries: bool) -> Callable[..., pd.DataFrame]:
     made, within = attacks(choice.run), None
     if bucket is not None:
         ends = [-math.inf, *_leakage(*_key(choice), choice)[0], math.inf]
