@@ -386,6 +386,7 @@ def demo(
         place = None if not export else Path(out) if out else DEMO
         done = main(
             with_shipped(Workspace(data)),
+            say=say,
             plan=plan,
             only=only or (),
             seeds=numbers,

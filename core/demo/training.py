@@ -6,7 +6,6 @@ another one is making.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter, deque
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -80,20 +79,15 @@ def _summed(rows: Sequence[Planned]) -> str:
     )
 
 
-def to_stderr(text: str) -> None:
-    """Print a line to standard error at once."""
-    print(text, file=sys.stderr, flush=True)
-
-
 def train_missing(
     workspace: Workspace,
     rows: Sequence[Planned],
     *,
+    say: Say,
     again: bool = False,
     limit: int | None = None,
     export_to: Path | None = None,
     processes: int = 1,
-    say: Say = to_stderr,
     left: WorkLeft | None = None,
 ) -> list[str]:
     """Train the missing runs in order, and export each finished one. Returns the ids of those trained here.
@@ -104,11 +98,11 @@ def train_missing(
     Args:
         workspace: Where runs are stored, and the shipped ones, which count as trained.
         rows: The plan.
+        say: Receives what happens, line by line.
         again: Also train those that are shipped with figures only.
         limit: At most this many runs are trained.
         export_to: `assets/demo`, or another folder to copy finished runs to; None: nowhere.
         processes: Runs that are trained at a time; if it is not 1, `say` has to be a function that can be pickled.
-        say: Receives what happens, line by line.
         left: How much work there is, if more follows than these runs.
 
     Raises:
@@ -219,6 +213,7 @@ class Answer:
 def main(
     workspace: Workspace,
     *,
+    say: Say,
     plan: bool = False,
     only: Sequence[str] = (),
     seeds: Sequence[int] = SEEDS,
@@ -232,6 +227,7 @@ def main(
 
     Args:
         workspace: Where runs are stored, and the shipped ones, which count as trained.
+        say: Receives what happens, line by line; a function that can be pickled.
         plan: Only list the runs.
         only: Names of parts; empty for all.
         seeds: Seeds of the trainings.
@@ -243,7 +239,7 @@ def main(
     """
     rows = planned(workspace, chosen_parts(only, seeds), again=again)
     if not plan:
-        train_missing(workspace, rows, again=again, limit=limit, export_to=export_to, processes=processes)
+        train_missing(workspace, rows, say=say, again=again, limit=limit, export_to=export_to, processes=processes)
         if audits:
             _audit(workspace, rows, export_to)
         rows = planned(workspace, chosen_parts(only, seeds), again=again)
