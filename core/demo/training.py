@@ -241,7 +241,7 @@ def main(
     if not plan:
         train_missing(workspace, rows, say=say, again=again, limit=limit, export_to=export_to, processes=processes)
         if audits:
-            _audit(workspace, rows, export_to)
+            _audit(workspace, rows, export_to, say)
         rows = planned(workspace, chosen_parts(only, seeds), again=again)
     named = [
         {"part": row.part, "run": row.spec.run_id, "state": row.state, "seconds": round(row.seconds)} for row in rows
@@ -249,7 +249,7 @@ def main(
     return Answer(listed(rows), named)
 
 
-def _audit(workspace: Workspace, rows: Sequence[Planned], export_to: Path | None) -> None:
+def _audit(workspace: Workspace, rows: Sequence[Planned], export_to: Path | None, say: Say) -> None:
     """Run the full audit on the runs trained here that ship with their weights. Finished attacks are not repeated."""
     from core.demo.export import weighted_specs
     from core.pipeline.full_audit import audit
@@ -260,4 +260,4 @@ def _audit(workspace: Workspace, rows: Sequence[Planned], export_to: Path | None
         if run is not None and not run.shipped:
             audit(run, workspace)
             if export_to is not None:
-                _export(workspace, row.spec, export_to, print)
+                _export(workspace, row.spec, export_to, say)
