@@ -14,6 +14,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence, Set
+from operator import is_
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -186,11 +187,7 @@ class OfRuns(Generic[Result]):
 
 
 def _same(one: tuple[Run, ...], other: tuple[Run, ...]) -> bool:
-    return len(one) == len(other) and all(map(_is, one, other))
-
-
-def _is(one: Run, other: Run) -> bool:
-    return one is other
+    return len(one) == len(other) and all(map(is_, one, other))
 
 
 def is_whole(folder: Path) -> bool:
