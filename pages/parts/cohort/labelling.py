@@ -11,11 +11,11 @@ from core.evaluation.detection.own_labels import MOST_LETTERS, LabelledNote, as_
 from core.evaluation.detection.phi_detection import ALL
 from core.evaluation.wording import interval_text, percent
 from core.phi.detector.engine import SHAPES
-from core.phi.fields import DIRECT, FIELD
+from core.phi.fields import DIRECT
 from core.phi.spans import Place
 from pages.parts.access import viewer
 from pages.parts.common.data_table import data_table
-from pages.parts.common.phi_text import fields_html, literal
+from pages.parts.common.phi_text import field_name, fields_html, literal
 from pages.parts.uploads.files import LABELS_OF
 
 FIELDS = (*DIRECT, "clinician", "date", "hospital", "place", "organisation", "age", "number", "url", "ip")
@@ -63,7 +63,7 @@ def _one_note(note: LabelledNote, number: int, labels: Labels, *, key: str) -> N
         words = st.text_input(  # without a limit: the browser would drop a longer paste whole
             "Missed words", key=f"label_words-{key}", help="Paste them as they are in the note."
         )
-        kind = st.selectbox("Kind", FIELDS, format_func=_named, key=f"label_field-{key}")
+        kind = st.selectbox("Kind", FIELDS, format_func=field_name, key=f"label_field-{key}")
         if st.form_submit_button("Add", icon=":material/add:"):
             _add(note, number, labels, words, kind)
     with right:
@@ -143,8 +143,4 @@ def _figures(finished: list[LabelledNote], drawn: int) -> None:
 
 def _shown(note: LabelledNote, place: Place) -> str:
     start, end, kind = place
-    return f"{note.text[start:end][:40]} ({_named(kind)})"
-
-
-def _named(kind: str) -> str:
-    return FIELD[kind].label if kind in FIELD else kind
+    return f"{note.text[start:end][:40]} ({field_name(kind)})"

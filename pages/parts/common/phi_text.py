@@ -140,7 +140,7 @@ def _end(text: str, prompt: str, growing: bool) -> str:
 def _tag(span: Marked, short: bool) -> str:
     if short and "leak" not in span.kind:
         return span.kind
-    return f"{span.kind}: {_field(span.field)}{_of(span)}"
+    return f"{span.kind}: {field_name(span.field)}{_of(span)}"
 
 
 def _whole_words(text: str, least: int) -> str:
@@ -157,7 +157,7 @@ def fields_html(text: str, spans: Iterable[Mapping[str, Any]]) -> str:
     marks = []
     for span in spans:
         style = f"phi-{FIELD[span['field']].role}" if span["field"] in FIELD else _no_field(span["field"])
-        marks.append((span["start"], span["end"], style, _field(span["field"])))
+        marks.append((span["start"], span["end"], style, field_name(span["field"])))
     return _block(_marked(text, marks))
 
 
@@ -220,7 +220,8 @@ def _block(inner: str) -> str:
     return f'<div class="phi-text">{inner}</div>'
 
 
-def _field(name: str) -> str:
+def field_name(name: str) -> str:
+    """How pages call a field of PHI; one that is not listed has its own name."""
     return FIELD[name].label if name in FIELD else name
 
 
