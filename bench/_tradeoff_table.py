@@ -67,8 +67,7 @@ class Runs:
         self.by_seed(epsilon, metric, arm)
         rows = self.metrics
         chosen = rows[(rows["epsilon"] == epsilon) & (rows["metric"] == metric) & (rows["arm"] == arm)]
-        found = points(chosen).iloc[0]
-        return Interval(float(found["value"]), float(found["low"]), float(found["high"]))
+        return Interval.of(points(chosen).iloc[0])
 
 
 Compute = Callable[[Runs], Interval]

@@ -88,7 +88,7 @@ class StoredRuns:
     def metric(self, spec: RunSpec, metric: str, arm: str = "run") -> Interval:
         """A figure of the run's `metrics` table, with its interval. Raises Missing."""
         row = self._metric(spec, metric, arm)
-        return Interval(float(row["value"]), float(row["low"]), float(row["high"]))
+        return Interval.of(row)
 
     def _metric(self, spec: RunSpec, metric: str, arm: str) -> pd.Series:
         rows = self.run(spec).metrics

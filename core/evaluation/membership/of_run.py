@@ -54,5 +54,5 @@ def stored(run: Run, measure: str, unit: Unit = "patient") -> Strongest | None:
     if rows.empty:
         return None
     row = rows.iloc[0]
-    found = Interval(float(row["value"]), float(row["low"]), float(row["high"]))
+    found = Interval.of(row)
     return Strongest(LOSS, found, 1, int(row["n"]), found.high)

@@ -128,7 +128,7 @@ def _calibrated(
 
 def _metric(metrics: pd.DataFrame, name: str, arm: str) -> Interval:
     rows = metrics[(metrics["metric"] == name) & (metrics["arm"] == arm)]
-    return NOTHING if rows.empty else Interval(*(float(rows.iloc[0][end]) for end in ("value", "low", "high")))
+    return NOTHING if rows.empty else Interval.of(rows.iloc[0])
 
 
 def _share(found: int, of: int) -> Interval:

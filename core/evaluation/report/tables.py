@@ -119,7 +119,7 @@ def membership_by_note(attacks: pd.DataFrame, controls: pd.DataFrame, runs: Sequ
         found = tried[["attack", *ENDS, "n"]].to_dict("records")
         if LOSS not in set(tried["attack"]):
             found.append({"attack": LOSS, **{end: quick[end] for end in ENDS}, "n": notes_judged(by_id[quick["run"]])})
-        judged = [Interval(*(float(one[end]) for end in ENDS)) for one in found]
+        judged = [Interval.of(one) for one in found]
         place, widened = most_certain(judged, least=0.0)
         chosen = {"attack": found[place]["attack"], "attacks": len(found), "notes": int(found[place]["n"])}
         rows.append({"run": quick["run"], **vars(widened), **chosen, **{end: quick[end] for end in BASE_ENDS}})

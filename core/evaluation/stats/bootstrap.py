@@ -9,9 +9,10 @@ of an AUC cover the true value in 93.5 % of cases, expanded ones in 95.1 % (1,50
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -30,6 +31,11 @@ class Interval:
     value: float
     low: float
     high: float
+
+    @classmethod
+    def of(cls, row: Mapping[Any, Any] | pd.Series) -> Self:
+        """The figure in the columns value, low and high of a table's row."""
+        return cls(float(row["value"]), float(row["low"]), float(row["high"]))
 
 
 # A weighted statistic maps the weights (B, n) of n notes in B resamples to values (B,).

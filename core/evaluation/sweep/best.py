@@ -141,7 +141,7 @@ def _loss(rows: pd.DataFrame) -> tuple[str, Interval] | None:
     for things, metric in LOSS_AUCS.items():
         curve = points(rows[rows["metric"] == metric])
         if len(curve):
-            return things, Interval(*map(float, curve.iloc[0][["value", "low", "high"]]))
+            return things, Interval.of(curve.iloc[0])
     return None
 
 

@@ -80,7 +80,7 @@ def _risks(run: Run, wanted: Collection[str]) -> Iterator[tuple[str, Interval]]:
 
     def at(name: str, arm: str) -> Interval:
         row = metrics.loc[(name, arm)]
-        return Interval(float(row["value"]), float(row["low"]), float(row["high"]))
+        return Interval.of(row)
 
     for name in registry.limits():
         if name not in wanted:

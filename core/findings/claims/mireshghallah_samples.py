@@ -94,7 +94,7 @@ def _summarised_auc(runs: StoredRuns, spec: RunSpec, attack: str) -> intervals.I
     rows = runs.audited(spec, "membership")
     row = rows[(rows["attack"] == attack) & (rows["level"] == "sample") & (rows["length"] == "all")]
     row = row[(row["rule"] == "") & (row["metric"] == "auc")].iloc[0]
-    return intervals.Interval(float(row["value"]), float(row["low"]), float(row["high"]))
+    return intervals.Interval.of(row)
 
 
 def _both_needs(attack: str) -> tuple[Need, ...]:

@@ -250,7 +250,7 @@ def part_of_risk(runs: StoredRuns, spec: RunSpec, version: str, part: str) -> In
     """One row of the weighted privacy risk (`core.evaluation.memorisation.risk`)."""
     rows = runs.audited(spec, "risk")
     row = rows[(rows["version"] == version) & (rows["part"] == part)].iloc[0]
-    return Interval(float(row["value"]), float(row["low"]), float(row["high"]))
+    return Interval.of(row)
 
 
 def precision_of(runs: StoredRuns, spec: RunSpec, features: str) -> Interval:

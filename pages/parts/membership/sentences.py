@@ -146,7 +146,7 @@ def surest_sentence(found: pd.DataFrame) -> str:
     Args:
         found: Rows of AUC: run, attack, value, low, high. There is at least one.
     """
-    judged = [Interval(*map(float, ends)) for ends in found[["value", "low", "high"]].to_numpy()]
+    judged = [Interval.of(row) for row in found.to_dict("records")]
     place, chosen = most_certain(judged, least=0.0)
     best, highest = found.iloc[place], found.loc[found["value"].idxmax()]
     several = found["run"].nunique() > 1
@@ -173,7 +173,7 @@ def strongest_sentence(found: pd.DataFrame, name: str, level: str) -> str:
     """
     if len(found) < 2:
         return ""
-    judged = [Interval(*map(float, ends)) for ends in found[["value", "low", "high"]].to_numpy()]
+    judged = [Interval.of(row) for row in found.to_dict("records")]
     place, chosen = most_certain(judged, least=0.0)
     attack, ends = found["attack"].iloc[place], interval_text(chosen.low, chosen.high, lambda x: f"{x:.3f}")
     unit = UNITS[level][0]
