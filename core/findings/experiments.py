@@ -139,3 +139,8 @@ def with_variant(spec: RunSpec, variant: str) -> RunSpec:
 def with_epochs(spec: RunSpec, epochs: int) -> RunSpec:
     """The same training for another number of epochs."""
     return spec.model_copy(update={"training": spec.training.model_copy(update={"epochs": epochs})})
+
+
+def gpt2_after(epochs: int, seed: int) -> RunSpec:
+    """GPT-2 trained without privacy on `classroom` for this number of epochs."""
+    return with_epochs(plain("gpt2", seed), epochs)

@@ -13,12 +13,12 @@ from core.findings.experiments import (
     LATER_SEEDS,
     SYNTHETIC,
     TWELVE_NOTES,
+    gpt2_after,
     of,
     plain,
     private,
     seeded,
     twelve,
-    with_epochs,
 )
 from core.findings.measures.attacks import Side, difference, leakage, single
 from core.findings.measures.tables import accuracy_difference, labelled, perplexity_ratio
@@ -116,9 +116,7 @@ def _epochs(runs: StoredRuns) -> list[Figure]:
     return [
         labelled(
             f"GPT-2, epoch {_LATE} − epoch {_EARLY}, seed {seed}",
-            difference(
-                by_loss(runs, plain("gpt2", seed)), by_loss(runs, with_epochs(plain("gpt2", seed), _EARLY)), leakage
-            ),
+            difference(by_loss(runs, plain("gpt2", seed)), by_loss(runs, gpt2_after(_EARLY, seed)), leakage),
         )
         for seed in SEEDS
     ]
@@ -274,7 +272,7 @@ CLAIMS = (
         unit="points",
         measure=_epochs,
         rule=Above(),
-        needs=(*(Need(with_epochs(plain("gpt2", seed), _EARLY), scores=True) for seed in SEEDS), *SCORED[: len(SEEDS)]),
+        needs=(*(Need(gpt2_after(_EARLY, seed), scores=True) for seed in SEEDS), *SCORED[: len(SEEDS)]),
         sizes=CLASSROOM,
         differs="Separate trainings, each with its own schedule, instead of one training stopped early. " + SYNTHETIC,
         page="membership",

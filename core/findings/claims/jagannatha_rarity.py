@@ -5,7 +5,7 @@ from __future__ import annotations
 from core.attacks.membership.decision import LOSS
 from core.demo import SEEDS
 from core.findings.claim import Claim, Figure
-from core.findings.experiments import CLASSROOM, FEW, SYNTHETIC, TWELVE, of, plain, seeded, twelve, with_epochs
+from core.findings.experiments import CLASSROOM, FEW, SYNTHETIC, TWELVE, gpt2_after, of, plain, seeded, twelve
 from core.findings.from_weights.population_sizes import NAME as POPULATION_SIZES
 from core.findings.from_weights.population_sizes import SIZES
 from core.findings.measures.rarity import slopes, turn, turn_by_reference
@@ -13,7 +13,6 @@ from core.findings.measures.tables import labelled
 from core.findings.needs import Need
 from core.findings.rules import Above, Below, Within
 from core.findings.stored_runs import StoredRuns
-from core.spec import RunSpec
 
 RARITY_ATTACKS = (LOSS, "ratio base", "ratio population")
 _FIRST_EPOCHS = (1, 2, 3, 4)  # the paper's
@@ -33,14 +32,10 @@ def _rarity(runs: StoredRuns) -> list[Figure]:
 def _rarity_by_epoch(runs: StoredRuns) -> list[Figure]:
     """By the quick audit's loss, the one attack that these runs have."""
     return [
-        labelled(f"{seeded('gpt2', seed)}, epoch {epochs}", slopes(runs, _after(epochs, seed), (LOSS,))[LOSS])
+        labelled(f"{seeded('gpt2', seed)}, epoch {epochs}", slopes(runs, gpt2_after(epochs, seed), (LOSS,))[LOSS])
         for seed in SEEDS
         for epochs in _FIRST_EPOCHS
     ]
-
-
-def _after(epochs: int, seed: int) -> RunSpec:
-    return with_epochs(plain("gpt2", seed), epochs)
 
 
 def _rarity_twelve(runs: StoredRuns) -> list[Figure]:
@@ -109,7 +104,7 @@ CLAIMS = (
         unit="points",
         measure=_rarity_by_epoch,
         rule=Above(),
-        needs=tuple(Need(_after(epochs, seed)) for seed in SEEDS for epochs in _FIRST_EPOCHS),
+        needs=tuple(Need(gpt2_after(epochs, seed)) for seed in SEEDS for epochs in _FIRST_EPOCHS),
         sizes=CLASSROOM,
         differs="AUC instead of PL, and a test over patients instead of a correlation over buckets. The loss attack on "
         "GPT-2 alone. Each number of epochs is a separate training. That J-c10 and J-c13 found no trend under the loss "

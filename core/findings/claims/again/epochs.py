@@ -8,25 +8,20 @@ from core.demo import SEEDS
 from core.findings.claim import Figure
 from core.findings.claims.again.asking import asked_again
 from core.findings.claims.jagannatha import PL, by_loss
-from core.findings.experiments import CLASSROOM, SYNTHETIC, plain, seeded, with_epochs
+from core.findings.experiments import CLASSROOM, SYNTHETIC, gpt2_after, seeded
 from core.findings.measures.attacks import difference, leakage, mean_difference
 from core.findings.measures.tables import labelled
 from core.findings.needs import Need
 from core.findings.stored_runs import StoredRuns
-from core.spec import RunSpec
 
 _EPOCHS = (1, 2, 3, 4)
-
-
-def _after(epochs: int, seed: int) -> RunSpec:
-    return with_epochs(plain("gpt2", seed), epochs)
 
 
 def _each_epoch(runs: StoredRuns) -> list[Figure]:
     return [
         labelled(
             f"{seeded('gpt2', seed)}, epoch {later} − epoch {earlier}",
-            difference(by_loss(runs, _after(later, seed)), by_loss(runs, _after(earlier, seed)), leakage),
+            difference(by_loss(runs, gpt2_after(later, seed)), by_loss(runs, gpt2_after(earlier, seed)), leakage),
         )
         for seed in SEEDS
         for earlier, later in pairwise(_EPOCHS)
@@ -36,13 +31,13 @@ def _each_epoch(runs: StoredRuns) -> list[Figure]:
 def _mean_each_epoch(runs: StoredRuns) -> list[Figure]:
     found = []
     for earlier, later in pairwise(_EPOCHS):
-        pairs = [(by_loss(runs, _after(later, seed)), by_loss(runs, _after(earlier, seed))) for seed in SEEDS]
+        pairs = [(by_loss(runs, gpt2_after(later, seed)), by_loss(runs, gpt2_after(earlier, seed))) for seed in SEEDS]
         label = f"GPT-2, mean of {len(SEEDS)} seeds, epoch {later} − epoch {earlier}"
         found.append(labelled(label, mean_difference(pairs, leakage)))
     return found
 
 
-_NEEDS = tuple(Need(_after(epochs, seed), scores=True) for seed in SEEDS for epochs in _EPOCHS)
+_NEEDS = tuple(Need(gpt2_after(epochs, seed), scores=True) for seed in SEEDS for epochs in _EPOCHS)
 _SEPARATE = (
     "Each number of epochs is a separate training, with a learning rate that falls to 0 at its end, not a checkpoint "
     "of a longer one. GPT-2 alone."
