@@ -9,11 +9,11 @@ from __future__ import annotations
 import datetime
 import re
 
-_MONTHS = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
+MONTHS = (  # in English, whatever the machine's locale
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
 )
-MONTH_NUMBER = {name: number for number, name in enumerate(_MONTHS, 1)}
+MONTH_NUMBER = {name.lower(): number for number, name in enumerate(MONTHS, 1)}
 MONTH_NUMBER |= {name[:3]: number for name, number in MONTH_NUMBER.items()} | {"sept": 9}
 _NAMES = "|".join(sorted(MONTH_NUMBER, key=len, reverse=True))
 _YEAR = r"(?:(?:1[89]|20|21)[0-9]{2}|22[01][0-9])"  # MIMIC moves dates to up to about 2210

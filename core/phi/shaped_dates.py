@@ -9,16 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from core.phi.dates import full_dates
+from core.phi.dates import MONTHS, full_dates
 from core.phi.normalise import fold
 from core.phi.spans import Place
 
-_LONG = (
-    *("January", "February", "March", "April", "May", "June", "July"),
-    *("August", "September", "October", "November", "December"),
-)
-_SHORT = [*(name[:3] for name in _LONG), "Sept"]
-MONTH = rf"(?:{'|'.join([*_LONG, *map(str.upper, _LONG)])}|(?:{'|'.join([*_SHORT, *map(str.upper, _SHORT)])})\b\.?)"
+_SHORT = [*(name[:3] for name in MONTHS), "Sept"]
+MONTH = rf"(?:{'|'.join([*MONTHS, *map(str.upper, MONTHS)])}|(?:{'|'.join([*_SHORT, *map(str.upper, _SHORT)])})\b\.?)"
 DAY = r"(?:0?[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?"
 YEAR = r"(?:(?:1[89]|20|21)[0-9]{2}|['’][0-9]{2})"
 NOT_INSIDE = r"(?![\w/%]|[.,-][0-9])"

@@ -20,16 +20,13 @@ from faker.providers.address.en_US import Provider as Addresses
 from faker.providers.person.en_US import Provider as People
 
 from core.corpus.synthetic.records import Registry
+from core.phi.dates import MONTHS
 
 UNKNOWN = "___"  # replaces placeholders of a kind that has no surrogate, as in MIMIC-IV
 
 _PLACEHOLDER = re.compile(r"\[\*\*((?:(?!\[\*\*).){0,200}?)\*\*\]", re.DOTALL)  # an unclosed one stays
-_MONTHS = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
 _DATE = re.compile(r"[-/]?[0-9]{1,4}(?:[-/]{1,2}[0-9]{1,4}){0,2}[-/]?")  # "2151-7-16", "7-16", "2151", "7-/2151"
-_NAMED_MONTHS = {month.lower() for month in _MONTHS}
+_NAMED_MONTHS = {month.lower() for month in MONTHS}
 _DAY_OR_YEAR = re.compile(r"[0-9]{1,4}(?:st|nd|rd|th)?")
 _HOSPITAL_KINDS = ("General Hospital", "Medical Center", "Memorial Hospital", "Community Hospital")
 _WARDS = ("North", "South", "East", "West")
@@ -197,7 +194,7 @@ def _date_maker(kind: str) -> _Make | None:
     def make(rng: random.Random, inside: str) -> str:
         month = rng.randrange(12)
         values = {
-            "month": _MONTHS[month] if written else str(month + 1),
+            "month": MONTHS[month] if written else str(month + 1),
             "day": str(rng.randrange(1, 29)),
             "year": _year(rng, inside),
         }

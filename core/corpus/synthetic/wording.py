@@ -13,21 +13,8 @@ from pathlib import Path
 from core.corpus.synthetic.conditions import Condition, Group, Lab
 from core.corpus.synthetic.records import Diagnosis, Patient
 from core.corpus.synthetic.writer import Phrase, Slot, Value, compile_phrase, marked_value
+from core.phi.dates import MONTHS
 
-_MONTHS = (  # in English, independent of the machine's locale
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-)
 _NEEDS_SECOND_DISEASE = {"other", "othermed"}
 _FREE_WORDS = {
     "trend": (
@@ -167,7 +154,7 @@ def written_date(rng: random.Random, day: date) -> str:
     if form < 0.5:
         return day.isoformat()
     if form < 0.75:
-        return f"{day.day} {_MONTHS[day.month - 1]} {day.year}"
+        return f"{day.day} {MONTHS[day.month - 1]} {day.year}"
     return f"{day.month:02d}/{day.day:02d}/{day.year}"
 
 
