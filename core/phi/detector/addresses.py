@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from core.phi.detector.vocabulary import countries, is_first_name, words
 from core.phi.spans import Place
 
-_UP = "A-ZÀ-ÖØ-ÞČĆĐŁŃŘŚŠŞŹŽŻΑ-ΩΆΈΉΊΌΎΏА-ЯЁ"
-_WORD = rf"[{_UP}][\w.'’-]{{0,30}}(?![\w'’-])"
+CAPITALS = "A-ZÀ-ÖØ-ÞČĆĐŁŃŘŚŠŞŹŽŻΑ-ΩΆΈΉΊΌΎΏА-ЯЁ"
+_WORD = rf"[{CAPITALS}][\w.'’-]{{0,30}}(?![\w'’-])"
 _STREET = (
     r"(?:Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|Drive|Dr|Court|Ct|Place|Pl|Way|Terrace|Square|Sq|Close|"
     r"Crescent|Parkway|Pkwy|Highway|Hwy|Circle|Row|Gate|Gardens?|Grove|Hill|Mews|Quay|Trail|Walk)"
@@ -61,7 +61,7 @@ _SHAPES = (
 # Around a flat or box number, an address goes on as far as capitalised words and numbers do.
 _STEP = r"(?:,?[ \t]+|,?[ \t]*\n[>?|*# \t]*,?[ \t]*)"
 _SMALL = r"(?:de|dei|del|della|la|le|du|des|da|do|u\.|út|ul\.|rkp\.)"
-_PART = rf"(?:[{_UP}][\w'’-]{{0,30}}(?:\.(?=[ \t]))?|[0-9]{{1,6}}(?:st|nd|rd|th)?[A-Z]?|{_SMALL}(?!\w))"
+_PART = rf"(?:[{CAPITALS}][\w'’-]{{0,30}}(?:\.(?=[ \t]))?|[0-9]{{1,6}}(?:st|nd|rd|th)?[A-Z]?|{_SMALL}(?!\w))"
 _BEFORE_UNIT = re.compile(
     rf"(?<![\w.-])(?P<value>(?:{_PART},?[ \t]+){{0,6}}(?:{_PART},?|[0-9]{{1,3}}\.))[ \t]*(?:\n[>?|*# \t]*)?\Z"
 )

@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from core.phi.detector.addresses import addresses
+from core.phi.detector.addresses import CAPITALS, addresses
 from core.phi.detector.vocabulary import cities, countries, is_medical, phrases, states, words
 from core.phi.spans import Place
 
-_UP = "A-ZÀ-ÖØ-ÞČĆĐŁŃŘŚŠŞŹŽŻΑ-ΩΆΈΉΊΌΎΏА-ЯЁ"
 _CAP = (
-    rf"(?:St\.|Mt\.|Ft\.|[{_UP}][\w'’&]{{0,30}}(?:-[{_UP}][\w'’]{{0,30}}){{0,3}}|[0-9]{{1,3}}(?:st|nd|rd|th))(?![\w&])"
+    rf"(?:St\.|Mt\.|Ft\.|[{CAPITALS}][\w'’&]{{0,30}}(?:-[{CAPITALS}][\w'’]{{0,30}}){{0,3}}|"
+    r"[0-9]{1,3}(?:st|nd|rd|th))(?![\w&])"
 )
 _SEQUENCE = rf"{_CAP}(?:[ \t]+(?:(?:of|and|for|&|at|the|de|la)[ \t]+){{0,2}}{_CAP}){{0,6}}"
 _STATES = "|".join(sorted(map(re.escape, states()), key=len, reverse=True))
