@@ -10,11 +10,10 @@ import pandas as pd
 from core.corpus.tables import Corpus, notes_by_patient
 from core.corpus.transforms.defences import defended
 from core.runs.integrity.checksums import Checksums, sha256
-from core.runs.run import PRIVACY_FILE, SPEC_FILE, TRAINED_BY_FILE, VOCABULARY_FILE, Run
+from core.runs.run import PRIVACY_FILE, SPEC_FILE, TRAINED_BY_FILE, VOCABULARY_FILE, WEIGHTS_FILE, Run
 from core.runs.store import Workspace
 
-WEIGHTS = "model/model.safetensors"
-OF_A_RUN = (WEIGHTS, SPEC_FILE, PRIVACY_FILE, VOCABULARY_FILE, TRAINED_BY_FILE)
+OF_A_RUN = (WEIGHTS_FILE, SPEC_FILE, PRIVACY_FILE, VOCABULARY_FILE, TRAINED_BY_FILE)
 OF_A_COHORT = ("patients.parquet", "notes.parquet", "canaries.parquet", "diagnoses.parquet")
 COLUMNS = ("run", "file", "sha256", "recorded")
 
@@ -101,7 +100,7 @@ def _rows(folder: Path, names: tuple[str, ...], run_id: str) -> list[tuple[str, 
 
 def identity(table: pd.DataFrame, run: Run, digest: str) -> Identity:
     """The subject's weights and cohort by their checksums, with sentences for what is missing or has changed."""
-    weights = table.loc[(table["run"] == run.id) & (table["file"] == WEIGHTS), "sha256"]
+    weights = table.loc[(table["run"] == run.id) & (table["file"] == WEIGHTS_FILE), "sha256"]
     files = table.loc[table["run"] == "", ["file", "sha256"]]
     sentences = []
     if weights.empty and not run.spec.is_base:
