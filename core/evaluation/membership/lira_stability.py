@@ -18,6 +18,7 @@ from scipy import stats
 
 from core.attacks.membership.shadow_models import ACCUSED, ratios_where_possible
 from core.attacks.membership.shadow_scores import ShadowScores
+from core.corpus.tables import JUDGED_SPLITS
 from core.evaluation.membership.strongest_attack import interval_of
 from core.evaluation.membership.units import LEVELS, units
 from core.evaluation.stats.roc import roc
@@ -27,7 +28,6 @@ SUBSETS = 50  # of one number of models, drawn at random; all of them if there a
 HALVINGS = 50  # ways to divide the models into two halves
 MIDDLE = (0.025, 0.5, 0.975)
 COMPARED = {"note": "sample", "patient": "patient"}  # levels by name
-GROUPS = ("member", "heldout")
 _STREAM = 19
 
 NUMBER_COLUMNS = {
@@ -177,7 +177,7 @@ def _middle(values: tuple[float, ...]) -> tuple[float, float, float]:
 
 def _by_halves(notes: pd.DataFrame, own: np.ndarray, shadows: ShadowScores, seed: int) -> pd.DataFrame:
     half, patients = len(shadows) // 2, _Grouped.of(notes, "patient")
-    found: dict[str, list[float]] = {group: [] for group in GROUPS}
+    found: dict[str, list[float]] = {group: [] for group in JUDGED_SPLITS}
     rng = np.random.default_rng([seed, _STREAM])
     for _ in range(HALVINGS if half >= SIZES[0] else 0):
         order = rng.permutation(len(shadows))
@@ -197,12 +197,12 @@ def _by_halves(notes: pd.DataFrame, own: np.ndarray, shadows: ShadowScores, seed
 
 
 def _rank_correlations(one: np.ndarray, other: np.ndarray, member: np.ndarray) -> dict[str, float]:
-    """Spearman's ρ of two attacks' scores of the same patients, for each of `GROUPS`; NaN with fewer than three.
+    """Spearman's ρ of two attacks' scores of the same patients, for each of `JUDGED_SPLITS`; NaN with fewer than three.
 
     Members and others apart: together, an attack that tells them apart would be called stable for that alone.
     """
     both, found = np.isfinite(one) & np.isfinite(other), {}
-    for group, chosen in zip(GROUPS, (both & member, both & ~member), strict=True):
+    for group, chosen in zip(JUDGED_SPLITS, (both & member, both & ~member), strict=True):
         pair = one[chosen], other[chosen]
         constant = chosen.sum() < 3 or any(len(np.unique(values)) < 2 for values in pair)
         found[group] = math.nan if constant else float(stats.spearmanr(*pair).statistic)
@@ -220,7 +220,7 @@ def _by_seed(
     for run, (training_seed, likelihoods) in own.items():
         scores = ratios_where_possible(likelihoods, shadows)
         known, by_patient = np.isfinite(scores), patients.means(scores)
-        rho = dict.fromkeys(GROUPS, math.nan)
+        rho = dict.fromkeys(JUDGED_SPLITS, math.nan)
         if first is not None:
             rho = _rank_correlations(first, by_patient, patients.member)
         else:
@@ -249,7 +249,7 @@ def stability_sentences(found: Stability) -> list[str]:
                 f"{one['auc_low']:.3f} to {one['auc_high']:.3f}), {last['auc']:.3f} with all {found.models}."
             )
     halves = found.by_halves.set_index("group")["rho"].to_dict()
-    if len(halves) == len(GROUPS):
+    if len(halves) == len(JUDGED_SPLITS):
         number = int(found.by_halves["models"].iloc[0])
         said.append(
             f"Two attacks, each with its own {number} shadow models, rank the patients with a correlation of "

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from core.corpus.tables import Corpus
+from core.corpus.tables import JUDGED_SPLITS, Corpus
 from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.summary import pools, searchable
 from core.phi.fields import DIRECT, FIELDS
 
-SPLITS = ("member", "heldout")
 SEARCHED = tuple(field.name for field in FIELDS if field.role != "physical")  # physical details identify nobody
 
 VALUE_COLUMNS = {
@@ -120,7 +119,7 @@ def first_leaks(generations: pd.DataFrame, hits: pd.DataFrame, corpus: Corpus) -
     ours = hits[(hits["rule"] == "value") & hits["field"].isin(DIRECT)]
     first = ours["generation_id"].map(numbers).groupby(ours["patient_id"]).min()
     patients = corpus.patients[searchable(corpus, DIRECT)]
-    judged = patients[patients["split"].isin(SPLITS)][["patient_id", "split"]]
+    judged = patients[patients["split"].isin(JUDGED_SPLITS)][["patient_id", "split"]]
     seen = judged["patient_id"].map(first)
     frame = judged.assign(samples=seen.fillna(len(generations)), leaked=seen.notna())
     return frame.sort_values(["samples", "patient_id"], ignore_index=True)[list(FIRST_COLUMNS)].astype(FIRST_COLUMNS)

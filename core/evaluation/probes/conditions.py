@@ -10,6 +10,7 @@ import pandas as pd
 from core.attacks.probes.fill_in import CONDITION_ONLY, FREQUENCY, NAME, OTHER_NAME
 from core.attacks.probes.per_condition import PROBE as PER_CONDITION
 from core.attacks.probes.table import TARGET
+from core.corpus.tables import JUDGED_SPLITS
 from core.evaluation.probes import ranking
 from core.evaluation.probes.interval_estimator import IntervalEstimator
 from core.evaluation.probes.tables import (
@@ -17,7 +18,6 @@ from core.evaluation.probes.tables import (
     OWN_MINUS_FREQUENCY,
     OWN_MINUS_OTHER,
     RHO,
-    SPLITS,
     TOP10,
     Figure,
     Matrices,
@@ -30,7 +30,7 @@ def rankings(estimator: IntervalEstimator, rows: pd.DataFrame, probe: str) -> It
     """AUC and A@10 per patient for every method, differences to the controls, and the correlation with frequency."""
     tables = matrices(rows)
     base = tables.named[NAME, TARGET]
-    for split in SPLITS:
+    for split in JUDGED_SPLITS:
         inside = base.splits == split
         if not inside.any():
             continue
@@ -103,7 +103,7 @@ def _correlations(
 
 def single_conditions(estimator: IntervalEstimator, rows: pd.DataFrame) -> Iterator[Figure]:
     """Mean over conditions of the AUC that each condition's own probe reaches, by bin of frequency."""
-    for split in SPLITS:
+    for split in JUDGED_SPLITS:
         found: dict[str, list[float]] = {"all": []}
         for (bin_, _), one in rows[rows["split"] == split].groupby(["bin", "target"], sort=False):
             label = one["label"].to_numpy(dtype=bool)

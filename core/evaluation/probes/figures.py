@@ -24,6 +24,7 @@ from core.attacks.probes.mlp import PROBE as NETWORK
 from core.attacks.probes.name_seen import PROBE as NAME_SEEN
 from core.attacks.probes.per_condition import PROBE as PER_CONDITION
 from core.attacks.probes.table import PUBLIC, TARGET
+from core.corpus.tables import JUDGED_SPLITS
 from core.evaluation.audit_summaries import Audited, Summary
 from core.evaluation.probes import ranking
 from core.evaluation.probes.conditions import rankings, single_conditions
@@ -41,7 +42,6 @@ from core.evaluation.probes.tables import (
     PERPLEXITY,
     RIGHT,
     SHUFFLED,
-    SPLITS,
     TARGET_MINUS_PUBLIC,
     TOP100,
     TOP_NAMES,
@@ -169,7 +169,7 @@ def _names(rows: pd.DataFrame, pool: Mapping[str, int]) -> Iterator[Figure]:
     """Shares of the top 100 names, and of all names, that belong to members and to held-out patients (scaled)."""
     count = len(rows)
     for measure, k in ((TOP100, min(TOP_NAMES, count)), (ALL_NAMES, count)):
-        for split in [split for split in SPLITS if pool.get(split)]:
+        for split in [split for split in JUDGED_SPLITS if pool.get(split)]:
             value, low, high = astuple(share_of_names(rows, split, pool, k))
             note = "names" if split == "member" else f"names; scaled from {pool[split]} patients to {pool['member']}"
             yield Figure(NAMES, measure, NAME, TARGET, split, "all", value, low, high, k, np.nan, note)

@@ -32,7 +32,6 @@ OWN_MINUS_OTHER, OWN_MINUS_FREQUENCY = "name − another name", "name − freque
 TARGET_MINUS_PUBLIC = "target − public"
 SHUFFLED, PAIRED = "conditions of others", "own − others"
 BOTH = "member against heldout"
-SPLITS = ("member", "heldout")
 TOP_NAMES = 100
 
 

@@ -12,8 +12,9 @@ from core.attacks.probes.half_name import OWN
 from core.attacks.probes.half_name import PROBE as HALF_NAME
 from core.attacks.probes.name_seen import PROBE as NAME_SEEN
 from core.attacks.probes.table import TARGET
+from core.corpus.tables import JUDGED_SPLITS
 from core.evaluation.probes.figures import share_of_names
-from core.evaluation.probes.tables import FIGURES, SPLITS, TOP100, TOP_NAMES
+from core.evaluation.probes.tables import FIGURES, TOP100, TOP_NAMES
 from core.evaluation.probes.verdicts import Look
 from core.evaluation.stats import intervals
 from core.evaluation.stats.bootstrap import (
@@ -85,7 +86,7 @@ def patients_written(runs: StoredRuns, spec: RunSpec, table: str = WRITTEN) -> I
     Patients are independent trials: Newcombe's interval from those of Wilson.
     """
     rows = runs.measured(spec, table)
-    return intervals.difference(*(_share_written(rows[rows["split"] == split]) for split in SPLITS))
+    return intervals.difference(*(_share_written(rows[rows["split"] == split]) for split in JUDGED_SPLITS))
 
 
 def _share_written(rows: pd.DataFrame) -> Interval:
@@ -102,12 +103,12 @@ def highest_ranked(runs: StoredRuns, spec: RunSpec, table: str = WRITTEN) -> Int
         Missing: No text holds a name, so none is ranked.
     """
     rows = runs.measured(spec, table)
-    pool = {split: int((rows["split"] == split).sum()) for split in SPLITS}
+    pool = {split: int((rows["split"] == split).sum()) for split in JUDGED_SPLITS}
     written = rows[rows["texts"] > 0]
     if written.empty:
         raise Missing(f"the texts of {runs.run(spec).id} hold no name")
     k = min(TOP_NAMES, len(written))
-    return intervals.difference(*(share_of_names(written, split, pool, k) for split in SPLITS))
+    return intervals.difference(*(share_of_names(written, split, pool, k) for split in JUDGED_SPLITS))
 
 
 def top100_shares(runs: StoredRuns, spec: RunSpec, figures: int) -> tuple[Interval, Interval]:
