@@ -19,16 +19,14 @@ from core.spec import RunSpec
 from core.tasks.claims import Pair, claim_pairs
 from core.tasks.coherence import groups_in
 from core.tasks.entities import Tagged, entity_counts, tagged_notes
+from core.tasks.heads import Report
 from core.tasks.inference import inference_counts
-from core.tasks.texts import CEILING, FEWEST_TEXTS, GENERATED, MOST_TEXTS, cluster_counts, own_texts
+from core.tasks.texts import CEILING, FEWEST_TEXTS, GENERATED, MOST_TEXTS, Stop, cluster_counts, own_texts
 
 COLUMNS = ("task", "kind", "patient_id", "cluster", "trials", "predicted", "correct")
 LABELLED_NOTES, JUDGED_NOTES = 400, 300
 LABELLED_CLAIMS, JUDGED_CLAIMS = 200, 120  # each with three notes
 _STREAM = 57
-
-Report = Callable[[int, int], None]
-Stop = Callable[[], bool]
 
 
 def utility_counts(

@@ -13,7 +13,7 @@ import stat
 import time
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +31,7 @@ from core.runs.lock import in_use
 MANIFEST = "manifest.json"
 FORMAT: Final = "phi-leak-lab backup"
 CHUNK = 1 << 20
+ItemReport = Callable[[int, int, str], None]  # (number of the item, items, its path)
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can name
 
 

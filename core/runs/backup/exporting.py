@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.common.folders import folders_in, locked
 from core.runs.audits import ATTACKS_FILE, StoredAudit
-from core.runs.backup.archive import Item, Manifest, StoredFile, Writer, is_archive, writing
+from core.runs.backup.archive import Item, ItemReport, Manifest, StoredFile, Writer, is_archive, writing
 from core.runs.backup.kinds import RECORD, Kind, files_of, is_name, is_weights
 from core.runs.integrity.checksums import FILE as CHECKSUMS
 from core.runs.integrity.checksums import Checksums, sha256
@@ -27,8 +27,6 @@ from core.runs.run import RUN_ID, Run
 from core.runs.store import Workspace
 from core.runs.uploads.ownership import UPLOADED, cohort_of
 from core.runs.uploads.records import RecordBroken, may_be_kept, read_record, record_file
-
-ItemReport = Callable[[int, int, str], None]  # (number of the item, items, its path)
 
 
 class ExportRefused(ValueError):

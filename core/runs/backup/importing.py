@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +18,7 @@ from core.common.folders import building, publish
 from core.corpus.synthetic.hospital import build
 from core.corpus.tables import Corpus
 from core.runs.audits import StoredAudit
-from core.runs.backup.archive import Archive, Item, reading
+from core.runs.backup.archive import Archive, Item, ItemReport, reading
 from core.runs.backup.kinds import KINDS, RECORD, content_problem, files_of, is_weights
 from core.runs.integrity.checksums import FILE as CHECKSUMS
 from core.runs.integrity.checksums import Checksums, sha256
@@ -33,7 +32,6 @@ from core.spec import CorpusSpec
 from core.spec.schema import read as read_settings
 
 Outcome = Literal["imported", "completed", "there", "refused"]
-ItemReport = Callable[[int, int, str], None]  # (number of the item, items, its path)
 ASIDE = "If the one here is damaged, `python -m core verify --repair` moves it aside; then import again."
 
 
