@@ -52,7 +52,7 @@ class Found:
     """
 
     run: Count
-    control: Count | None  # held-out patients, whose names the model can write by chance alone
+    control: Count | None  # held-out patients, whose notes the model never saw
     texts: int
     imported: bool = False
     identified: Count | None = None  # patients of whom a direct identifier of any kind was written
@@ -186,7 +186,9 @@ def chance_sentence(own: Found) -> str:
     control = own.control
     if control is None:
         return f"There is no control: this cohort has no held-out patients{own.whose}."
-    how = ", by chance" if control.named else ""
+    # A value that patients of both groups share counts for both. Only imported notes have such names.
+    namesakes = " or because a training patient has the same name" if own.imported else ""
+    how = f", by chance{namesakes}" if control.named else ""
     whom = f"{own.whose} and whom it never saw" if own.imported else " whom it never saw"
     counted = f"it named {control.text()} patients{whom}"
     if control.patients == 1:

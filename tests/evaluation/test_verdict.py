@@ -158,7 +158,7 @@ def test_a_single_patient_is_no_plural() -> None:
         "Without privacy, the one training patient whose name is known was named in full."
     )
     assert chance_sentence(none).startswith("Control: it did not name the one patient whom it never saw (95")
-    known = "Control: it named the one patient whose name is known and whom it never saw, by chance (95"
+    known = "Control: it named the one patient whose name is known and whom it never saw, by chance or because a "
     assert chance_sentence(one).startswith(known)
 
 
@@ -183,7 +183,8 @@ def test_of_imported_notes_it_says_that_only_patients_whose_name_is_known_are_co
         verdict(own, spec_of()) == "Without privacy, 2 of 5 training patients whose name is known were named in full."
     )
     assert chance_sentence(own).startswith(
-        "Control: it named 1 of 2 patients whose name is known and whom it never saw, by chance (95"
+        "Control: it named 1 of 2 patients whose name is known and whom it never saw, by chance or because a training "
+        "patient has the same name (95"
     )
     alone = Found(count(2, 5), None, 1_400, imported=True)
     assert chance_sentence(alone) == "There is no control: this cohort has no held-out patients whose name is known."
