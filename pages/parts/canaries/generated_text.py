@@ -113,7 +113,7 @@ def words_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
     for name, table in rates.items():
         if table.empty:
             if chosen[name].spec.model.kind != "gpt2":
-                st.info(f"“{name}” fills blanks and does not continue a text. This attack needs GPT-2.")
+                st.info(f"“{name}” fills blanks and has no likeliest next token. This attack needs GPT-2.")
             else:
                 no_audit(name)
     rates = {name: table for name, table in rates.items() if not table.empty}

@@ -264,7 +264,7 @@ def without(name: str, run: Run, table: pd.DataFrame) -> list[str]:
         elif run.spec.model.kind == "gpt2":
             sentences_about.append(f"{said}: no full audit has measured it.")
         else:
-            sentences_about.append(f"{said}: it fills blanks and does not continue a text, so no audit measures it.")
+            sentences_about.append(f"{said}: it fills blanks and has no likeliest next token, so no audit measures it.")
     return sentences_about
 
 

@@ -159,7 +159,7 @@ def easiest_sentence(found: pd.DataFrame) -> str:
 def missing_tries(run: Run) -> str:
     """Why there is no figure, and the command that computes it."""
     if run.spec.model.kind != "gpt2":
-        return "Tries to extract a value are computed for GPT-2 only: a masked model does not continue a text."
+        return "Tries to extract a value are computed for GPT-2 only: under a masked model a text has no probability."
     return (
         "How many tries it takes to extract a patient's values was not computed for this run: "
         f'`python -m core audit {run.id} --suite full --attack "{ATTACK}"`.'

@@ -230,7 +230,7 @@ def test_why_a_part_of_the_risk_score_is_missing(smoke_workspace, smoke_specs):
     assert without("a", run, table) == []
     quick = table[table["part"] != "memorisation"]
     assert without("a", run, quick) == ["“a” has no part “word for word”: no full audit has measured it."]
-    assert len(told := without("a", bert, quick)) == 1 and "no audit measures it" in told[0]
+    assert len(told := without("a", bert, quick)) == 1 and "no likeliest next token, so no audit measures it" in told[0]
     assert "“canaries”" in without("a", run, table[(table["part"] != "canary") | (table["version"] == OLD)])[0]
 
 

@@ -102,7 +102,8 @@ def test_without_the_attack_the_page_says_how_to_get_it(smoke_workspace, smoke_s
 
 def test_a_masked_model_has_no_tries():
     masked = SimpleNamespace(id="r", spec=SimpleNamespace(model=ModelSpec(kind="bert")))
-    assert "GPT-2 only" in patient_tries.missing_tries(masked)
+    said_of_it = patient_tries.missing_tries(masked)
+    assert "GPT-2 only" in said_of_it and "does not continue" not in said_of_it, "Playground shows that it does"
 
 
 def test_the_list_names_the_easiest_members_beside_the_easiest_held_out_patient():
