@@ -97,6 +97,8 @@ def stage_in_words(job: Job, progress: Progress, starts: Mapping[str, float] | N
     stage = progress.stage.capitalize()
     if progress.parts and progress.stage.startswith("attack"):
         stage += f", {progress.message}"  # which attack it is
+    if progress.stage in STAGES and progress.stage.startswith(AUDIT):
+        stage = f"Audit, {STAGES[progress.stage]}"  # the words of its control
     if progress.stage == CONTROL:
         key = stage_key({"event": "stage", "stage": CONTROL, "message": progress.message})
         stage = _doing(key or CONTROL).capitalize()
@@ -114,6 +116,7 @@ def stage_in_words(job: Job, progress: Progress, starts: Mapping[str, float] | N
     return words + whole_left(left) + slower
 
 
+AUDIT = "audit: "
 STAGES = {
     "corpus": "reading the notes",
     "vocabulary": "choosing words",

@@ -324,10 +324,10 @@ def test_a_job_says_what_it_does_in_words():
     events.append({"event": "progress", "done": 3, "total": 12, "eta_seconds": 200})
     running = Job("gpt2-000000000000", spec_of(target_epsilon=1.0), "running", "", 0.0, 0)
     progress = progress_of(events)
-    assert stage_in_words(running, progress) == "Audit: membership: 3 of 12 · 3 min left in this stage"
+    assert stage_in_words(running, progress) == "Audit, scoring notes: 3 of 12 · 3 min left in this stage"
     progress.ends, progress.slower = time.time() + 600, "base control/audit: membership"
     assert stage_in_words(running, progress) == (
-        "Audit: membership: 3 of 12 · about 10 min left (longer than expected: control, scoring notes)"
+        "Audit, scoring notes: 3 of 12 · about 10 min left (longer than expected: control, scoring notes)"
     )
     progress.ends = time.time() - 5
     assert " · nearly done" in stage_in_words(running, progress)
