@@ -69,7 +69,8 @@ elif spec is not None:
         with layout.fresh("answer", spec.digest()):
             with st.skeleton(height=400):
                 cohort = owner.workspace().corpus(spec, store=False)
-            described.caption(view.describe(cohort, describe(spec)))
+            counted = int((cohort.notes["split"] != "canary").sum())
+            described.caption(view.describe(cohort, describe(spec, counted)))
             show_cohort(cohort)
     except OSError as error:
         st.error(error_sentence(error), icon=":material/hard_drive:")

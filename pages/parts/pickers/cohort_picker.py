@@ -157,8 +157,11 @@ def _in_words(item: ErrorDetails, symbols: Mapping[str, str]) -> str:
     return f"{text[0].upper()}{text[1:]}" if text[0].isascii() else text  # a capital Greek letter is another quantity
 
 
-def describe(spec: CorpusSpec) -> str:
-    """One line on what a spec will build, or what was uploaded."""
+def describe(spec: CorpusSpec, notes: int | None = None) -> str:
+    """One line on what a spec will build, or what was uploaded: `notes` if their number is known.
+
+    The spec of uploaded notes keeps a rounded mean of notes per patient, so from it alone the number is approximate.
+    """
     if spec.imported is not None:
         deduplicated = (
             "" if spec.deduplicated is None else " Copies were removed, so ε covers only the remaining notes."
@@ -168,9 +171,10 @@ def describe(spec: CorpusSpec) -> str:
             if spec.split is None
             else " Your file says who is a member: attacks may tell the groups apart by other differences between them."
         )
+        counted = f"about {_notes(spec):,}" if notes is None else f"{notes:,}"
         return (
             f"Your notes: {spec.patients:,} patients, members or held out, and {spec.population:,} population "
-            f"patients; about {_notes(spec):,} notes, of which {percent(spec.naming_rate)} name someone; "
+            f"patients; {counted} notes, of which {percent(spec.naming_rate)} name someone; "
             f"{spec.canaries:,} canary sentences.{deduplicated}{given}"
         )
     kind = "short notes" if spec.note_length == "brief" else "notes"

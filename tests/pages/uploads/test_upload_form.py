@@ -92,7 +92,9 @@ def test_from_a_file_to_a_cohort_that_can_be_trained_on(cohort, tmp_path):
     app.button(key="own_use").click().run()
     (upload,) = uploads(tmp_path)
     assert upload.name == "ward.csv" and upload.owner == app.session_state["owner_of_this_session"]
-    assert app.metric[0].label.startswith("Members") and "Your notes" in "\n".join(c.value for c in app.caption)
+    (described,) = [caption.value for caption in app.caption if "Your notes:" in caption.value]
+    assert f"; {len(NOTES)} notes, of which" in described, "not about that number: it is known"
+    assert app.metric[0].label.startswith("Members")
     assert "Synthetic patients, and your notes" in said(app)
     app.switch_page("pages/train.py").run()
     app.session_state["cohort"] = "brought"
