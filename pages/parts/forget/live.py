@@ -186,7 +186,7 @@ def retraining(run: Run, patient: str) -> None:
         ended = "failed" if job.state == "failed" else "was interrupted"
         st.caption(literal(f"Training again {ended}. {job.message}", 300) + " Start it again below.")
     if st.button(
-        f"Train again without {literal(patient)}",
+        f"Train again without patient {literal(patient)}",
         icon=":material/model_training:",
         key="forget-retrain",
         **{"help": RETRAINING} | viewer.locked("train"),

@@ -62,7 +62,7 @@ def texts_about(count: int) -> str:
 def headline(table: pd.DataFrame, patient: str, named: dict[str, str], *, going: bool = False) -> str:
     """Where the patient stands in each model, in a few sentences; `going` if the models are being made."""
     rows = table.set_index("arm")
-    who = literal(patient)
+    who = f"patient {literal(patient)}"  # uploaded notes may have bare numbers as ids
     if ORIGINAL not in rows.index:
         waiting = "The picture is drawn as soon as the first model is scored." if going else "Press **Forget now**."
         return f"Nothing has been measured for {who} yet. {waiting}"
@@ -113,7 +113,8 @@ def verdict(table: pd.DataFrame, patient: str, named: dict[str, str]) -> str:
         else ""
     )
     return (
-        f"Compared with the model trained without {literal(patient)}, in standard deviations of the grey points: "
+        f"Compared with the model trained without patient {literal(patient)}, "
+        "in standard deviations of the grey points: "
         f"{'; '.join(told)}.{known}"
     )
 

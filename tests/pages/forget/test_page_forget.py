@@ -156,7 +156,7 @@ def test_a_patient_nobody_forgot_yet_shows_a_button_and_no_figure(forgotten, mon
     members = Workspace(root, shared=()).corpus(Workspace(root, shared=()).run(run_id).spec.corpus).notes_of("member")
     other = sorted(set(members["patient_id"]) - {patient})[0]
     app = visit("forget", run=run_id, out=other)
-    assert f"Nothing has been measured for {other} yet" in said(app) and not app.get("plotly_chart")
+    assert f"Nothing has been measured for patient {other} yet" in said(app) and not app.get("plotly_chart")
     assert {"forget-now", "forget-retrain"} <= {one.key for one in app.button}
 
 
