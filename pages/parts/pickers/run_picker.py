@@ -274,12 +274,13 @@ def _changes(spec: RunSpec) -> list[str]:
 def _distinguished(chosen: Sequence[Run]) -> list[str]:
     """What each run has that no other of these has: its size, public text, hospital or seed, else a part of its id."""
     specs = [run.spec for run in chosen]
-    for values in (
+    differences: Sequence[list[str]] = (
         [spec.model.size for spec in specs],
         [SHIPPED_BASES.get(spec.model.base, spec.model.base) for spec in specs],
         [hospital_name(spec.corpus) for spec in specs],
         [f"seed {spec.training.seed}" for spec in specs],
-    ):
+    )
+    for values in differences:
         if len(set(values)) == len(values):
             return values
     return [run.id[-4:] for run in chosen]
