@@ -56,7 +56,7 @@ def test_the_page_opens_with_the_stored_picture(opened, forgotten):
     table = summary(Workspace(root, shared=()).audit(run_id).forgetting(patient)).set_index("arm")
     assert len(opened.get("plotly_chart")) == 1
     place = percent(table.loc["original", "percentile"])
-    assert f"on {patient}'s notes, compared with the public model, than on those of **{place}**" in said(opened)
+    assert f"on patient {patient}'s notes, compared with the public model, than on those of **{place}**" in said(opened)
     assert f"gradient ascent **{percent(table.loc['ascent', 'percentile'])}**" in said(opened)
     assert "Train the model again without them to see where they belong" in said(opened)
     assert "What it cost: perplexity of held-out notes" in said(opened)
