@@ -52,7 +52,7 @@ class Found:
     """
 
     run: Count
-    control: Count | None  # held-out patients, whose notes the model never saw
+    control: Count | None  # held-out patients: the model never saw their notes
     texts: int
     imported: bool = False
     identified: Count | None = None  # patients of whom a direct identifier of any kind was written

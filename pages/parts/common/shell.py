@@ -304,6 +304,6 @@ def whose_notes() -> None:
     elif owner.has_own_file():
         st.badge("Your file: only you see it", icon=":material/lock:", color="orange", help=OWN_FILE)
     elif shows_commands_notes():
-        st.badge("Imported notes: may be real people", icon=":material/warning:", color="red", help=IMPORTED)
+        st.badge("Imported notes: maybe real people", icon=":material/warning:", color="red", help=IMPORTED)
     else:
         st.badge("Synthetic patients: no real people", icon=":material/info:", color="green", help=SYNTHETIC)

@@ -53,7 +53,7 @@ def data(brought, monkeypatch) -> dict[str, str]:
 def test_no_page_calls_brought_notes_synthetic_or_fails_on_them(data, page):
     app = visit(page, run=data["plain"], left=data["plain"], right=data["dp"])
     assert not app.exception and not app.error
-    assert "no real people" not in said(app) and "may be real people" in said(app)
+    assert "no real people" not in said(app) and "maybe real people" in said(app)
 
 
 def test_the_auditors_cards_show_no_real_notes_and_the_page_says_so(data):
