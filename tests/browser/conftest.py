@@ -15,7 +15,14 @@ from tests.browser.served import WAIT, serving
 expect.set_options(timeout=WAIT)  # where a test names no other time; Playwright's own five seconds are too few
 
 SHOTS = Path(__file__).resolve().parent / "shots"
-FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run")
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-sync",
+    "--no-first-run",
+    "--disable-threaded-animation",  # else its compositor draws Streamlit's spinners sixty times a second
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

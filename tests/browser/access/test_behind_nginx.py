@@ -171,7 +171,13 @@ server_metadata_url = "{provider.address}/.well-known/openid-configuration"
             browser.close()
 
 
-def test_signing_in_and_uploading_through_the_proxy(site: Site, ward: Path, tmp_path: Path) -> None:  # noqa: F811
+def server_cookie(page: Page) -> dict[str, str]:
+    """The cookie by which nginx knows where to send this browser, as Playwright takes it."""
+    value = next(one["value"] for one in page.context.cookies(ADDRESS) if one["name"] == COOKIE)
+    return {"name": COOKIE, "value": value, "url": ADDRESS}
+
+
+def test_signing_in_uploading_and_deleting_through_the_proxy(site: Site, ward: Path, tmp_path: Path) -> None:  # noqa: F811
     ada, there = site.tab(site.apps[0]), site.tab(site.apps[1])
     answer = ada.goto(f"http://{HOST}/train")
     assert ada.url == f"{ADDRESS}/train" and "max-age" in answer.headers["strict-transport-security"]
@@ -200,10 +206,20 @@ def test_signing_in_and_uploading_through_the_proxy(site: Site, ward: Path, tmp_
     assert answer.headers["referrer-policy"] == "same-origin"
     log = (site.log.parent / AS_SHIPPED).read_text(encoding="utf-8")
     assert " GET /cohort 200 " in log and "?" not in log, "neither what addresses name nor referrers are logged"
-    moved = next(one["value"] for one in there.context.cookies(ADDRESS) if one["name"] == COOKIE)
-    ada.context.add_cookies([{"name": COOKIE, "value": moved, "url": ADDRESS}])  # as if her server had ended
+    first, second = (server_cookie(page) for page in (ada, there))
+    ada.context.add_cookies([{**first, "value": second["value"]}])  # as if her server had ended
     ada.goto(NOTES)
     expect(ada.get_by_text(MINE).first).to_be_visible(timeout=WAIT)  # still signed in, at the other server
+
+    settled(ada)
+    ada.get_by_role("button", name="Delete these notes and their models").click()
+    ada.get_by_role("button", name="Delete now").click()
+    expect(ada.get_by_text(MINE)).to_have_count(0, timeout=WAIT)
+    there.context.add_cookies([{**second, "value": first["value"]}])
+    there.goto(NOTES)  # at the server that checked them and has them in memory
+    expect(there.get_by_text("Synthetic patients: no real people").first).to_be_visible(timeout=WAIT)
+    settled(there)
+    expect(there.get_by_text(MINE)).to_have_count(0, timeout=WAIT)
     account(ada)
     ada.get_by_role("button", name="Sign out").click()
     expect(ada.get_by_role("button", name="Sign in")).to_be_visible(timeout=WAIT)

@@ -20,8 +20,8 @@ from tests.jobs.dask_processes import scheduler_process, until, worker_process
 
 pytestmark = pytest.mark.browser
 
-LONG = 5  # epochs; the training waits in the first one until its worker is killed
-LONGER = 300  # it is not over before Cancel is pressed
+SHORT = 2  # epochs; the training waits in the first one until its worker is killed
+LONG = 300  # it is not over before it is made to wait for Cancel
 
 
 @pytest.fixture
@@ -51,8 +51,8 @@ def train(page: Page, address: str, seed: int, epochs: int) -> None:
 def to_page(page: Page, title: str) -> None:
     """Go by the menu, in the same session.
 
-    While nothing is asked of Train the tests are elsewhere: it draws the training every second, which costs more than
-    the training. That an open page sees its run's end is tested in tests/browser/test_newcomer.py.
+    While nothing is asked of Train the tests are elsewhere: it draws the queue every second, which costs more than a
+    training. That an open page sees its run's end is tested in tests/browser/test_newcomer.py.
     """
     to_entry(page, title)
     expect(page.get_by_role("heading", level=1, name=title)).to_be_visible(timeout=WAIT)
@@ -70,33 +70,37 @@ def test_a_lost_worker_and_cancel_look_as_with_the_apps_own(
     scheduler, address = scheduled
     workspace = Workspace(own_data, shared=())
     before, jobs = {run.id for run in workspace.runs()}, {work.id for work in Work.asked_for(workspace)}
-    train(tab, address, 41, LONG)
-    expect(tab.get_by_text("Jobs wait until a worker can take them.", exact=False).first).to_be_visible(timeout=WAIT)
-    (work,) = [work for work in Work.asked_for(workspace) if work.id not in jobs]
-    assert step(work) == 0
     held = Held(tmp_path / "held")
     held.folder.mkdir()
     more = {**IN_WORKERS, PLACE: str(held.folder)}
+
+    train(tab, address, 41, SHORT)
+    expect(tab.get_by_text("Jobs wait until a worker can take them.", exact=False).first).to_be_visible(timeout=WAIT)
+    (work,) = [work for work in Work.asked_for(workspace) if work.id not in jobs]
+    assert step(work) == 0
+    to_page(tab, "Glossary")
     with held.at(work.run_id), worker_process(scheduler, "first", tmp_path, str(ROOT), more=more) as (_, process):
+        until(lambda: step(work) > 0, TRAINED // 1_000)
+        to_page(tab, "Train")
         expect(tab.locator("[data-testid=stProgress]").first).to_be_visible(timeout=WAIT)
         to_page(tab, "Glossary")
-        until(lambda: step(work) > 0, TRAINED // 1_000)
         process.send_signal(signal.SIGKILL)
     assert work.finished() is None
-    with worker_process(scheduler, "second", tmp_path, str(ROOT), more=IN_WORKERS):
+    with worker_process(scheduler, "second", tmp_path, str(ROOT), more=more):
         run = finished_run(own_data, lambda run: run.id not in before and run.id == work.run_id)
         assert run.privacy is not None
         to_page(tab, "Train")
         expect(tab.locator(f"a[href*='right={run.id}']").first).to_be_visible(timeout=TRAINED)
 
-        train(tab, address, 42, LONGER)
+        train(tab, address, 42, LONG)
         until(lambda: len(set(Work.asked_for(workspace)) - {work}) > len(jobs))
         (other,) = [each for each in Work.asked_for(workspace) if each.id not in jobs]
-        to_page(tab, "Glossary")
-        until(lambda: step(other) > 0, TRAINED // 1_000)
-        to_page(tab, "Train")
-        tab.get_by_role("button", name="Cancel").first.click()
-        until(lambda: not other.folder.exists())
+        with held.at(other.run_id):
+            to_page(tab, "Glossary")
+            until(lambda: step(other) > 0, TRAINED // 1_000)
+            to_page(tab, "Train")
+            tab.get_by_role("button", name="Cancel").first.click()
+            until(lambda: not other.folder.exists())
         assert other.finished() is None
         expect(tab.get_by_text("Cancelled.", exact=True).first).to_be_visible(timeout=WAIT)
     no_traceback(tab)
