@@ -16,12 +16,15 @@ from tests.findings.toy_scores import scores
 
 
 def naive_auc(rows: pd.DataFrame, weight: dict[str, float]) -> float:
+    """Over every pair of a member's and another's note, one by one."""
+    sides = [rows[rows["split"] == split] for split in ("member", "heldout")]
+    ours, theirs = (
+        [(weight[one], score) for one, score in zip(s["patient_id"], s["score"], strict=True)] for s in sides
+    )
     right = pairs = 0.0
-    for one in rows[rows["split"] == "member"].itertuples():
-        for other in rows[rows["split"] == "heldout"].itertuples():
-            both = weight[one.patient_id] * weight[other.patient_id]
-            right += both * ((one.score > other.score) + 0.5 * (one.score == other.score))
-            pairs += both
+    for (w, score), (v, other) in product(ours, theirs):
+        right += w * v * ((score > other) + 0.5 * (score == other))
+        pairs += w * v
     return right / pairs
 
 

@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from core.corpus.synthetic import hospital
 from core.jobs import imports
+from core.phi.detector.engine import Detector
+from core.phi.spans import Place
 from core.pipeline.full_audit import audit
 from core.runs.store import Workspace
 from tests.pages.uploads import stand_in
+
+_built = functools.lru_cache(maxsize=4)(hospital.build)
+_find = Detector.find
+
+
+@functools.lru_cache(maxsize=50_000)
+def _found(detector: Detector, text: str) -> tuple[Place, ...]:
+    return tuple(_find(detector, text))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def made_in_one_test_for_all() -> Iterator[None]:
+    """A cohort is built, and a note searched for identifiers, by the first test that asks: the result is a function.
+
+    Every test here has a data folder of its own, and would do both again.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hospital, "build", _built)
+        patch.setattr(Detector, "find", lambda self, text: list(_found(self, text)))
+        yield
 
 
 @pytest.fixture

@@ -292,15 +292,18 @@ def _peaks(folder: Path) -> tuple[int, int]:
     """The most bytes that writing 100 and 800 patients needs, once all caches are filled."""
     hospital.CHUNK = 20
 
+    def write(patients: int) -> None:
+        write_large(CorpusSpec(patients=patients, population=0, notes_per_patient=4, canaries=0), folder)
+
     def peak(patients: int) -> int:
         tracemalloc.start()
-        write_large(CorpusSpec(patients=patients, population=0, notes_per_patient=4, canaries=0), folder)
+        write(patients)
         _, highest = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         return highest
 
-    for _ in range(3):  # fills the caches of wording and of the interpreter
-        peak(800)
+    for _ in range(3):  # fills the caches of wording and of the interpreter; untraced, which is twice as fast
+        write(800)
     return peak(100), peak(800)
 
 

@@ -23,6 +23,7 @@ from core.runs.store import DEMO, Workspace
 from core.spec import CORPUS_PRESETS, ModelSpec, RunSpec
 from tests.tiny_models import tiny
 
+BRIEF = CORPUS_PRESETS["smoke"].model_copy(update={"note_length": "brief"})
 TEXTS = ["Seen on Monday for a cough.", "Mrs. Ada Byron has asthma. " * 5, "Started on aspirin, reviewed in May."]
 
 
@@ -38,7 +39,7 @@ def test_features_of_the_four_usual_quantiles_are_among_the_detailed_ones() -> N
 @pytest.mark.parametrize("kind", ["gpt2", "distilbert"])
 def test_the_table_has_the_scores_of_every_way_and_one_mask_is_not_the_battery_s_attack(kind) -> None:
     lms = {role: tiny(kind, seed=seed, spread=6) for role, seed in (("target", 0), ("base", 1))}
-    spec = RunSpec(corpus=CORPUS_PRESETS["smoke"], model=ModelSpec(kind=kind))
+    spec = RunSpec(corpus=BRIEF, model=ModelSpec(kind=kind))
     models = {role: lambda report, lm=lm: lm for role, lm in lms.items()}
     target = Target(spec, build(spec.corpus), {}.__getitem__, models)
     rows = white_box.white_box(target)
