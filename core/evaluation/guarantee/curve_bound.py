@@ -23,6 +23,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -118,8 +119,7 @@ def curve_proof(mechanism: Mechanism, *, canaries: int, guesses: int, correct: i
         return CurveProof(0.0, alarm=False)
 
     def ruled_out(log_sigma: float) -> bool:
-        curve = tradeoff([_at(mechanism, log_sigma)])
-        inverse = inverse_of(Tradeoff(curve.epsilons, curve.deltas, curve.changes * group))
+        inverse = _inverse(_at(mechanism, log_sigma), group)
         given = {"canaries": canaries, "guesses": guesses, "correct": correct}
         return least_total(inverse, **given, chance=1 - CONFIDENCE) > guesses / canaries
 
@@ -182,6 +182,12 @@ def with_curve(bounds: pd.DataFrame, mechanism: Mechanism | None) -> pd.DataFram
     at = bounds.index.get_loc(row.name) + 1
     parts = [bounds.iloc[:at], pd.DataFrame([added]).astype(bounds.dtypes), bounds.iloc[at:]]
     return pd.concat(parts, ignore_index=True)
+
+
+@lru_cache(maxsize=128)  # the search begins at the same σ however many guesses are right, and a curve takes long
+def _inverse(mechanism: Mechanism, group: int) -> Inverse:
+    curve = tradeoff([mechanism])
+    return inverse_of(Tradeoff(curve.epsilons, curve.deltas, curve.changes * group))
 
 
 def _at(mechanism: Mechanism, log_sigma: float) -> Mechanism:

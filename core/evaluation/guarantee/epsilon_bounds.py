@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -57,6 +58,7 @@ def epsilon_lower_bound(
     return _meeting(lambda eps: of_whole_group(group_delta(delta, group, eps)) - group * eps, high)
 
 
+@lru_cache(maxsize=1_024)  # the search takes ten milliseconds, and audits of one run ask for the same again
 def one_run_epsilon(
     *, canaries: int, guesses: int, correct: int, delta: float, confidence: float = 0.95, group: int = 1
 ) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy import special, stats
 
-from core.evaluation.forgetting import below, costs, patient_gains, standings
+from core.evaluation.forgetting import below, costs
 from core.evaluation.stats.bootstrap import Interval
 from core.evaluation.stats.boundary_intervals import auc_interval
 from core.evaluation.stats.intervals import proportion_interval, wilson
@@ -35,11 +35,10 @@ UNLEARNED_COLUMNS = {
 
 def places(standing: pd.DataFrame) -> pd.DataFrame:
     """Columns drawn, arm, percentile: each drawn patient's place in each model, from `unlearning_standing`."""
-    found = [
-        standings(rows)[["arm", "percentile"]].assign(drawn=patient)
-        for patient, rows in standing.groupby("drawn", sort=False)
-    ]
-    return pd.concat(found, ignore_index=True)[["drawn", "arm", "percentile"]]
+    found: pd.DataFrame = (
+        _wins(standing).groupby(level=["drawn", "arm"], sort=False).mean().rename("percentile").reset_index()
+    )
+    return found
 
 
 def unlearned_figures(standing: pd.DataFrame, steps: pd.DataFrame, *, resamples: int = 1_000) -> pd.DataFrame:
@@ -87,7 +86,7 @@ def mean_place(standing: pd.DataFrame) -> Interval:
     Args:
         standing: rows of the attack's table `unlearning_standing` for one model, `arm`.
     """
-    wins = np.array([_wins(rows) for _, rows in standing.groupby("drawn", sort=False)])  # (drawn, never seen)
+    wins = _wins(standing).droplevel("arm").unstack("patient_id").to_numpy()  # (drawn, never seen)
     value, (drawn, never_seen) = float(wins.mean()), wins.shape
     if value in (0.0, 1.0):
         return auc_interval(Interval(value, value, value), drawn, never_seen)
@@ -100,10 +99,17 @@ def mean_place(standing: pd.DataFrame) -> Interval:
     return Interval(value, float(low), float(high))
 
 
-def _wins(rows: pd.DataFrame) -> np.ndarray:
-    """Of one drawn patient: 1 where their gain is larger than a never-seen patient's, ½ where equal, (never seen,)."""
-    own = float(patient_gains(rows[rows["forgotten"]]).iloc[0])
-    return below(own, patient_gains(rows[~rows["forgotten"]]).to_numpy())  # in order of ids: the same for each patient
+def _wins(standing: pd.DataFrame) -> pd.Series:
+    """1 where a drawn patient's gain is larger than a never-seen patient's, ½ where equal, else 0.
+
+    One for each drawn, arm and patient_id, the never-seen patient. All gains are averaged at once: a pass over each
+    drawn patient's rows takes many times as long.
+    """
+    kept = ["forgotten", "drawn", "arm", "patient_id"]
+    gains = standing.groupby(kept, sort=False)["gain"].mean()
+    own, others = gains.loc[True].droplevel("patient_id"), gains.loc[False]
+    of_drawn = own.reindex(others.index.droplevel("patient_id")).to_numpy()
+    return pd.Series(below(of_drawn, others.to_numpy()), index=others.index)
 
 
 def _share(count: int, of: int) -> tuple[float, float, float]:
