@@ -17,7 +17,7 @@ from pages.parts.common.query_params import KEEP
 from pages.parts.defences import filter_view, sentences
 from pages.parts.defences.charts import risk_and_cost
 from pages.parts.jobs import monitor
-from pages.parts.pickers import sweep_picker
+from pages.parts.pickers import run_picker, sweep_picker
 from pages.parts.session import owner, resources
 from pages.parts.tradeoff.drawn import Drawn, risks
 
@@ -160,6 +160,9 @@ if found:
             draw(guessed, defences, table, knobs)
             if searched:
                 st.caption(searched)
+            counted = [run for one in defences for run in one.runs(runs)]
+            if counted and (told := run_picker.shared_values_told(counted[0])):
+                st.caption(told)
         caption_public_noise({one.name: run for one in defences for run in one.runs(runs)})
         bare = [run for run in defences[0].runs(runs) if run.spec.model.kind == "gpt2"]
         if bare:

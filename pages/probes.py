@@ -47,6 +47,8 @@ def show(run: Run) -> None:
     made = cards(figures)
     for card in made:
         probe_cards.draw(card, figures, run)
+    if told := probe_cards.left_out(run):
+        st.caption(told)
     st.caption(CAUTION)
 
 

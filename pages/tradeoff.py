@@ -15,7 +15,7 @@ from core.evaluation.sweep.waking import waking
 from pages.parts.common import chart_style, layout, phi_text, shell
 from pages.parts.common.data_table import data_table
 from pages.parts.common.query_params import KEEP, drop_unless_offered
-from pages.parts.pickers import sweep_picker
+from pages.parts.pickers import run_picker, sweep_picker
 from pages.parts.session import owner, resources
 from pages.parts.tradeoff import (
     hospital_size,
@@ -115,6 +115,8 @@ def draw(sweep: Sweep, every: Sequence[Sweep]) -> None:
     same_prompt.show(same_prompt.shown_at(epsilon, models))
     st.html(phi_text.legend_html())
     st.caption(sentences.caption(curves, usefulness, risk[0]))
+    if run_ids and (told := run_picker.shared_values_told(owner.workspace().run(run_ids[0]))):
+        st.caption(told)
     count_odds = odds_view.side_by_side(sweep, epsilon)
     odds_view.fold(sweep, epsilon)
     three_models.show(epsilon, models)

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from core.attacks.registry import NotPossible, Report, Target, no_report
+from core.corpus.tables import JUDGED_SPLITS
 from core.models.build import LanguageModel
 from core.models.encoding import can_be_scored, encode
 from core.models.likelihood import log_likelihoods, note_losses, token_moments
@@ -67,7 +68,7 @@ def _all_notes(target: Target) -> pd.DataFrame:
     keep &= (notes["split"] != "population") | ~notes["patient_id"].isin(reference_patients(target))
     notes = notes[keep]
     notes = notes[can_be_scored(target.lm, notes["text"].array)].reset_index(drop=True)
-    for split in ("member", "heldout"):
+    for split in JUDGED_SPLITS:
         if not (notes["split"] == split).any():
             raise NotPossible(f"membership cannot be evaluated: the cohort has no notes in the split “{split}”")
     if len(notes) > MOST:

@@ -21,6 +21,7 @@ import pandas as pd
 
 from core.attacks.evaluation_set import in_chunks
 from core.attacks.memorisation.extraction import generate, value_hits
+from core.attacks.memorisation.own_values import Shared, own_hits
 from core.attacks.registry import Report, no_report
 from core.corpus.tables import Corpus
 from core.corpus.transforms.defences import defended
@@ -176,16 +177,24 @@ def first_texts(generations: pd.DataFrame, samples: int) -> pd.DataFrame:
 
 
 def written(
-    generations: pd.DataFrame, index: PhiIndex, patient: str, never_seen: Sequence[str], members: Sequence[str]
+    generations: pd.DataFrame,
+    index: PhiIndex,
+    patient: str,
+    never_seen: Sequence[str],
+    members: Sequence[str],
+    shared: Shared = frozenset(),
 ) -> dict[str, int | None]:
     """The patients whose values are in the texts, as one row of the table `writing`.
 
     `index` is that of the whole cohort, in which the patient is a member, for every model alike. A health detail counts
     beside an identity only (docs/methods/metrics.md). Other members count with a direct identifier, as in the audit.
-    Imported patients without one that can be searched for do not count: `patient_texts` is None for such a patient.
+    Imported patients without one of their own that can be searched for do not count: `patient_texts` is None for such a
+    patient. `shared` are the values that several patients have (`Corpus.shared_values`): a model may still write the
+    forgotten patient's name because another patient has it, too.
     """
-    known = {index.patient_ids[row] for value in index.values if value.field in DIRECT for row in value.holders}
-    hits = value_hits(generations, index)
+    holders = ((index.patient_ids[row], value.field) for value in index.values for row in value.holders)
+    known = {one for one, field in holders if field in DIRECT and (one, field) not in shared}
+    hits = own_hits(value_hits(generations, index), shared)
     hits = hits[hits["patient_id"].notna() & ((hits["split"] != "member") | (hits["kind"] != "coincidence"))]
     direct = set(hits.loc[hits["field"].isin(DIRECT), "patient_id"])
     others, strangers = (set(members) & known) - {patient}, set(never_seen) & known

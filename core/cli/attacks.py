@@ -11,6 +11,7 @@ import typer
 from core.cli.output import AsJson, BadInput, DataFolder, answer, errors_as_sentences, say
 from core.cli.runs import RunId
 from core.common.formatting import figure_text
+from core.corpus.tables import JUDGED_SPLITS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,6 +75,7 @@ def _tell(run_id: str, corpus: Corpus, tables: dict[str, tuple[pd.DataFrame, pd.
     import pandas as pd
 
     from core.evaluation.memorisation.extraction import by_field, distinct_values, first_leaks
+    from core.evaluation.wording import shared_values_sentence
 
     generations, hits = tables["run"]
     fields = by_field(hits, corpus)
@@ -86,7 +88,8 @@ def _tell(run_id: str, corpus: Corpus, tables: dict[str, tuple[pd.DataFrame, pd.
     out: dict[str, Any] = {
         "run": run_id,
         "generations": len(generations),
-        "patients_with_a_direct_identifier": {split: leaked.get(split, 0) for split in ("member", "heldout")},
+        "patients_with_a_direct_identifier": {split: leaked.get(split, 0) for split in JUDGED_SPLITS},
+        "shared_values": [{"patient_id": one, "field": field} for one, field in sorted(corpus.shared_values)],
         "fields": fields.to_dict("records"),
         "values": values.to_dict("records"),
         "first_leaks": first[first["leaked"]].to_dict("records"),
@@ -96,12 +99,14 @@ def _tell(run_id: str, corpus: Corpus, tables: dict[str, tuple[pd.DataFrame, pd.
     found = fields.loc[fields["patients"] > 0, "field"]
     shown = fields.loc[fields["field"].isin(found), columns]  # with the controls that are 0
     texts = "1 text" if len(generations) == 1 else f"{len(generations):,} texts"
+    members = leaked.get("member", 0)
     lines = [
-        f"{texts}; patients with a direct identifier: {leaked.get('member', 0)} members, {leaked.get('heldout', 0)} "
-        "held-out (control)",
+        f"{texts}; patients with a direct identifier: {members} member{'s' * (members != 1)}, "
+        f"{leaked.get('heldout', 0)} held-out (control)",
         shown.to_string(index=False, float_format=figure_text) if len(shown) else "No field was found.",
+        shared_values_sentence(corpus.shared_values),
     ]
-    answer(out, "\n".join(lines), as_json=as_json)
+    answer(out, "\n".join(filter(None, lines)), as_json=as_json)
 
 
 def shadows(

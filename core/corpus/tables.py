@@ -14,6 +14,7 @@ import hashlib
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Literal
@@ -24,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core.common.files import create, make_folder, replace_text
+from core.corpus.shared_values import shared_values
 from core.phi.fields import FIELDS
 from core.spec import AuditSpec, CorpusSpec
 
@@ -149,6 +151,19 @@ class Corpus:
     def notes_of(self, *splits: Split) -> pd.DataFrame:
         """Notes of the given splits, in file order, with a fresh 0-based index."""
         return self.notes[self.notes["split"].isin(splits)].reset_index(drop=True)
+
+    @cached_property
+    def shared_values(self) -> frozenset[tuple[str, str]]:
+        """(patient id, field) of the identifying values that several audited patients have.
+
+        No comparison of members with held-out patients counts them (`core.attacks.memorisation.own_values`). Only
+        imported notes have any: no two generated patients get the same value (`core.corpus.synthetic.feistel`). Who is
+        left out of a training (`without`) still counts as a holder, so that trainings with and without a patient are
+        judged on the same values.
+        """
+        if self.spec is None or self.spec.imported is None:
+            return frozenset()
+        return shared_values(self.patients[self.patients["split"].isin([*JUDGED_SPLITS, LEFT_OUT])])
 
     def training_notes(self, max_notes_per_patient: int | None = None) -> pd.DataFrame:
         """The notes a model is trained on: those of members and the inserted canaries, in file order.

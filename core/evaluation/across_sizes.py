@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from core.attacks.membership.decision import LOSS
+from core.attacks.memorisation.own_values import own_hits
 from core.evaluation.membership.strongest_attack import interval_of
 from core.evaluation.membership.units import units
 from core.evaluation.stats.bootstrap import Interval, weighted_share
@@ -50,7 +51,8 @@ def patient_auc(run: RunTables) -> Iterator[Row]:
 
 def texts_with_name(run: RunTables) -> Iterator[Row]:
     """`named_texts` of a run."""
-    yield from named_texts(run.generations, run.hits, pools(run.corpus, ("full_name",)))
+    hits = own_hits(run.hits, run.corpus.shared_values)
+    yield from named_texts(run.generations, hits, pools(run.corpus, ("full_name",)))
 
 
 def named_texts(generations: pd.DataFrame, hits: pd.DataFrame, pool: Mapping[str, int]) -> Iterator[Row]:

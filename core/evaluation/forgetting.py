@@ -52,7 +52,7 @@ def standings(notes: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=STANDING_COLUMNS)
 
 
-def below(own: float, others: np.ndarray) -> np.ndarray:
+def below(own: float | np.ndarray, others: np.ndarray) -> np.ndarray:
     """1 where a never-seen patient's gain is smaller than `own`, ½ where equal, else 0. Its mean is the place."""
     found: np.ndarray = (others < own) + 0.5 * (others == own)
     return found

@@ -14,6 +14,7 @@ from scipy import stats
 from sklearn.feature_extraction.text import CountVectorizer
 
 from core.attacks.memorisation.extraction import searched_by
+from core.attacks.memorisation.own_values import own_hits
 from core.corpus.tables import Corpus
 from core.evaluation.stats.bootstrap import (
     Interval,
@@ -50,10 +51,11 @@ def named(hits: pd.DataFrame, corpus: Corpus, texts: int) -> list[Row]:
     Args:
         hits: of the texts, as from `core.attacks.memorisation.extraction.value_hits`. The note of the second figure
             names their detector if it is not the shapes.
-        corpus: the cohort; patients without a direct identifier that can be searched for are not counted.
+        corpus: the cohort; patients without a direct identifier of their own that can be searched for are not counted.
         texts: how many there are.
     """
-    direct = hits[hits["field"].isin(DIRECT)]
+    direct = own_hits(hits, corpus.shared_values)
+    direct = direct[direct["field"].isin(DIRECT)]
     patients = corpus.patients[searchable(corpus, DIRECT)]
     found = []
     for arm, split in (("members", "member"), ("held out", "heldout")):

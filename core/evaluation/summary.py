@@ -17,6 +17,7 @@ import pandas as pd
 
 from core.attacks.membership.decision import LOSS, PUBLIC_LOSS
 from core.attacks.memorisation.extraction import searched_by
+from core.attacks.memorisation.own_values import own_hits
 from core.corpus.canary_forms import RANDOM
 from core.corpus.tables import Corpus
 from core.evaluation import registry
@@ -41,7 +42,7 @@ from core.evaluation.stats.bootstrap import (
 from core.evaluation.stats.boundary_intervals import auc_interval, bits_interval, difference_interval, share_interval
 from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.stats.roc import says_member
-from core.evaluation.wording import FOUND_BY
+from core.evaluation.wording import FOUND_BY, OF_THEIR_OWN, left_out_note
 from core.models.shipped_bases import word_list
 from core.phi.detector.engine import SHAPES
 from core.phi.fields import DIRECT, FIELDS
@@ -212,20 +213,23 @@ def extraction(run: RunTables) -> Iterator[Row]:
 def extraction_rows(generations: pd.DataFrame, hits: pd.DataFrame, corpus: Corpus) -> Iterator[Row]:
     """What was generated about whom, arms `run` and `heldout`: shares of patients by field, of texts with a leak.
 
-    Only patients with a value that can be searched for are counted (`pools`). An arm without any has no row: nothing
-    was looked for, which is no 0 %.
+    Only patients with a value of their own that can be searched for are counted (`pools`). An arm without any has no
+    row: nothing was looked for, which is no 0 %. The loose rule counts as in the report.
     """
+    hits = own_hits(hits, corpus.shared_values)
     by_value, by_old_rule = hits[hits["rule"] == "value"], hits[hits["rule"] == "old"]
-    whose = "patients" if corpus.spec is None or corpus.spec.imported is None else "patients with a known value"
+    imported = corpus.spec is not None and corpus.spec.imported is not None
+    whose = f"patients {OF_THEIR_OWN}" if imported else "patients"
     groups = [("full_name_patients", ("full_name",)), ("direct_patients", DIRECT)]
     groups += [(f"field_patients:{field.name}", (field.name,)) for field in FIELDS if field.role != "physical"]
     for metric, fields in groups:
-        found = by_value[by_value["field"].isin(fields)]
+        found, absent = by_value[by_value["field"].isin(fields)], left_out(corpus, fields)
         for arm, patients in pools(corpus, fields).items():
             if patients:
                 split = SPLIT_OF_ARM[arm]
                 named = found.loc[found["split"] == split, "patient_id"].nunique()
-                yield _share(metric, arm, named, patients, f"of {split} {whose}; {len(generations):,} generations")
+                note = f"of {split} {whose}; {len(generations):,} generations{left_out_note(absent[arm])}"
+                yield _share(metric, arm, named, patients, note)
     yield from attempts_with_leak(by_value[by_value["field"].isin(DIRECT)], len(generations), pools(corpus, DIRECT))
     recorded = corpus.patients[list(OLD_RULE_FIELDS)].notna().any(axis=1)
     for arm, split in SPLIT_OF_ARM.items():
@@ -237,21 +241,41 @@ def extraction_rows(generations: pd.DataFrame, hits: pd.DataFrame, corpus: Corpu
 
 def pools(corpus: Corpus, fields: Collection[str]) -> dict[str, int]:
     """Number of patients of the arms `run` and `heldout` who are `searchable`."""
-    found, splits = searchable(corpus, fields), corpus.patients["split"]
-    return {arm: int((found & (splits == split)).sum()) for arm, split in SPLIT_OF_ARM.items()}
+    return _by_arm(corpus, searchable(corpus, fields))
 
 
-def searchable(corpus: Corpus, fields: Collection[str]) -> np.ndarray:
+def left_out(corpus: Corpus, fields: Collection[str]) -> dict[str, int]:
+    """Number of patients of both arms who do not count because others have every value of theirs among `fields`."""
+    if not corpus.shared_values:
+        return dict.fromkeys(SPLIT_OF_ARM, 0)
+    return _by_arm(corpus, searchable(corpus, fields, own=False) & ~searchable(corpus, fields))
+
+
+def _by_arm(corpus: Corpus, chosen: np.ndarray) -> dict[str, int]:
+    splits = corpus.patients["split"]
+    return {arm: int((chosen & (splits == split)).sum()) for arm, split in SPLIT_OF_ARM.items()}
+
+
+def searchable(corpus: Corpus, fields: Collection[str], *, own: bool = True) -> np.ndarray:
     """Whether each patient has a value of one of `fields` that can be searched for: (patients,).
 
-    In a synthetic cohort all of them have. Imported patients may have no record, or one word of a name.
+    In a synthetic cohort all of them have. Imported patients may have no record, or one word of a name. A value that
+    other patients have, too, does not count (`core.attacks.memorisation.own_values`), nor a health detail of a patient
+    without any other identifier; with `own=False` both do.
     """
     patients = corpus.patients
     if corpus.spec is None or corpus.spec.imported is None:
         return np.ones(len(patients), dtype=bool)
+    shared = corpus.shared_values if own else frozenset()
     found = np.zeros(len(patients), dtype=bool)
     for field in fields:
-        found |= [isinstance(value, str) and bool(forms(field, value)[1]) for value in patients[field]]
+        found |= [
+            isinstance(value, str) and (patient_id, field) not in shared and bool(forms(field, value)[1])
+            for patient_id, value in zip(patients["patient_id"], patients[field], strict=True)
+        ]
+    if shared and not set(fields) <= set(DIRECT):
+        affected = patients["patient_id"].isin({patient_id for patient_id, _ in shared}).to_numpy()
+        found &= ~affected | searchable(corpus, DIRECT)
     return found
 
 

@@ -15,6 +15,7 @@ import pandas as pd
 from core.attacks.prompts import PROMPTS
 from core.common.formatting import promised_text
 from core.evaluation import wording
+from core.evaluation.memorisation.left_out import counts_own_values
 from core.evaluation.wording import NBSP, percent
 from core.runs.run import Run
 from core.spec import RunSpec
@@ -48,7 +49,7 @@ class Count:
 class Found:
     """What the quick audit of one run found: patients of the training data, and the control.
 
-    Of imported notes only patients whose name is known are counted (`core.evaluation.summary.pools`).
+    Of imported notes only patients with a known name of their own count (`core.evaluation.summary.pools`).
     """
 
     run: Count
@@ -57,6 +58,7 @@ class Found:
     imported: bool = False
     identified: Count | None = None  # patients of whom a direct identifier of any kind was written
     identified_control: Count | None = None
+    own_values: bool = False  # whether values that several patients have do not count (`counts_own_values`)
 
     @property
     def whose(self) -> str:
@@ -70,7 +72,8 @@ def found(metrics: pd.DataFrame, spec: RunSpec) -> Found | None:
     if named is None:
         return None
     texts = len(PROMPTS) * spec.audit.samples_per_prompt
-    return Found(named, control, texts, spec.corpus.imported is not None, *_counts(metrics, IDENTIFIED))
+    imported = spec.corpus.imported is not None
+    return Found(named, control, texts, imported, *_counts(metrics, IDENTIFIED), counts_own_values(metrics))
 
 
 def _counts(metrics: pd.DataFrame, metric: str) -> tuple[Count | None, Count | None]:
@@ -186,8 +189,8 @@ def chance_sentence(own: Found) -> str:
     control = own.control
     if control is None:
         return f"There is no control: this cohort has no held-out patients{own.whose}."
-    # A value that patients of both groups share counts for both. Only imported notes have such names.
-    namesakes = " or because a training patient has the same name" if own.imported else ""
+    # An earlier version counted names that patients of both groups have. Only imported notes have such names.
+    namesakes = " or because a training patient has the same name" if own.imported and not own.own_values else ""
     how = f", by chance{namesakes}" if control.named else ""
     whom = f"{own.whose} and whom it never saw" if own.imported else " whom it never saw"
     counted = f"it named {control.text()} patients{whom}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal
 
 from core.common.formatting import promised_text, proved_text
@@ -16,6 +16,7 @@ Verdict = Literal["exceeds its control", "cannot be told from its control", "bel
 NO_NUMBER = 0.001  # a number nearer to 0 is written as 0
 NBSP = "\u00a0"  # keeps a number and its unit on one line
 FOUND_BY = ", found by "  # before a detector's name in the note of a figure; those of the shapes lack it
+OF_THEIR_OWN = "with a known value of their own"  # in the note of a figure that counts no shared values
 FROM_MODEL = "Attacks on the finished model"  # what their bounds rest on, unlike those of planted gradients
 
 
@@ -136,6 +137,38 @@ def interval_text(low: float, high: float, number: Callable[[float], str] = perc
     if math.isnan(low) or math.isnan(high):
         return "without an interval"
     return f"95{NBSP}% interval {number(low)} to {number(high)}"
+
+
+def left_out_note(patients: int) -> str:
+    """The end of a figure's note, `; 2 left out, because …`; empty if none is."""
+    return f"; {patients:,} left out, because other patients have the same value" if patients else ""
+
+
+def left_out_sentence(members: int, heldout: int) -> str:
+    """Who does not count among patients named in full, and why; empty if all do."""
+    if not members + heldout:
+        return ""
+    who = "1 patient" if members + heldout == 1 else f"{members + heldout:,} patients"
+    return (
+        f"{who} with the same full name as another patient {'is' if members + heldout == 1 else 'are'} left out "
+        f"({members:,} trained on, {heldout:,} held out): the name does not show which patient is meant."
+    )
+
+
+def shared_values_sentence(shared: Collection[tuple[str, str]]) -> str:
+    """Which identifiers are not counted, and why, where any identifier counts; empty if all are.
+
+    Args:
+        shared: (patient id, field) of the values that several patients have (`Corpus.shared_values`).
+    """
+    patients = len({patient_id for patient_id, _ in shared})
+    if not patients:
+        return ""
+    who = "1 patient shares" if patients == 1 else f"{patients:,} patients share"
+    return (
+        f"{who} a name, number or address with another patient. Such a value does not show which patient is meant, so "
+        "it counts for none of them, trained on or held out."
+    )
 
 
 # What a guarantee means ----------------------------------------------------------------------------------------------

@@ -292,7 +292,8 @@ class _Forgetting:
         never_seen = notes.loc[~notes["forgotten"], "patient_id"].unique().tolist()
         members = self.corpus.patients.loc[self.corpus.patients["split"] == "member", "patient_id"].tolist()
         texts = self._texts(arm, lm, run)
-        row = forgetting.written(texts, self.index, self.found.patient, never_seen, members)
+        shared = self.corpus.shared_values
+        row = forgetting.written(texts, self.index, self.found.patient, never_seen, members, shared)
         made = {"arm": arm, "run_id": key, "seconds": None, "steps": None, "reached": None, **told}
         types = {"seconds": "float64", "steps": "Int64", "reached": "boolean", "patient_texts": "Int64"}
         writing = pd.DataFrame([{**made, **row}]).astype(types)

@@ -68,7 +68,7 @@ def test_notes_beyond_the_cap_count_as_unread_and_copies_as_read(target, tmp_pat
     notes["text"] = notes.groupby("patient_id")["text"].transform("first")
     training = target.spec.training.model_copy(update={"max_notes_per_patient": 2})
     spec = target.spec.model_copy(update={"training": training, "defence": DefenceSpec(deduplicate=True)})
-    corpus = type(target.corpus)(**{**vars(target.corpus), "notes": notes})
+    corpus = replace(target.corpus, notes=notes)
     one = Target(spec, corpus, target.tables, dict(target.models))
     read: list[int] = []
     monkeypatch.setattr("core.training.trainer.train", lambda lm, notes, *_, **__: read.append(len(notes)))
@@ -168,7 +168,7 @@ def test_damaged_files_and_files_about_other_notes_are_named(workspace, target, 
     with pytest.raises(ValueError, match="cannot be read"):
         shadows.scores(target, {0: broken})
     fewer = target.corpus.notes[target.corpus.notes["split"] != "population"].reset_index(drop=True)
-    other = Target(target.spec, type(target.corpus)(**{**vars(target.corpus), "notes": fewer}), target.tables, {})
+    other = Target(target.spec, replace(target.corpus, notes=fewer), target.tables, {})
     other.models["target"] = target.models["target"]
     with pytest.raises(ValueError, match="other notes"):
         shadows.scores(other, files)

@@ -14,6 +14,7 @@ import pandas as pd
 
 from core.attacks.membership.decision import LOSS, PUBLIC_LOSS
 from core.corpus.public_text import heldout_text
+from core.corpus.tables import JUDGED_SPLITS
 from core.models.build import LanguageModel
 from core.models.encoding import can_be_scored, token_counts
 from core.models.likelihood import note_losses
@@ -53,10 +54,10 @@ def loss_scores(
     Raises:
         ValueError: when members or held-out patients have no notes.
     """
-    evaluated = notes[notes["split"].isin(["member", "heldout"])]
+    evaluated = notes[notes["split"].isin(JUDGED_SPLITS)]
     can = can_be_scored(lm, evaluated["text"].array)
     evaluated = (evaluated if can.all() else evaluated[can]).reset_index(drop=True)  # avoids copying a large cohort
-    for split in ("member", "heldout"):
+    for split in JUDGED_SPLITS:
         if not (evaluated["split"] == split).any():
             raise ValueError(f"membership cannot be evaluated: the cohort has no notes in the split “{split}”")
     texts = evaluated["text"].array  # read in slices: a list would hold every text of a large cohort a second time

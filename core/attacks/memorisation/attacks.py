@@ -14,6 +14,7 @@ from core.attacks.memorisation.prefix import PREFIX_COLUMNS, asked_notes, prefix
 from core.attacks.memorisation.text_features import FEATURE_COLUMNS, features
 from core.attacks.ranking import RANKING_COLUMNS, rank_generations
 from core.attacks.registry import KINDS, Attack, Report, Tables, Target, register, register_table
+from core.corpus.tables import JUDGED_SPLITS
 from core.models.encoding import encode
 
 register_table("greedy_generations", GENERATION_COLUMNS)
@@ -38,7 +39,7 @@ def _ranking(target: Target, report: Report) -> Tables:
 
 def _prefixes(target: Target, report: Report) -> Tables:
     notes = target.corpus.evaluation_notes(target.spec.note_cap, target.spec.audit)
-    notes = notes[notes["split"].isin(["member", "heldout"])]
+    notes = notes[notes["split"].isin(JUDGED_SPLITS)]
     asked = asked_notes(target.lm, notes, seed=target.spec.audit.seed)
     models = {"target": target.lm} if target.spec.is_base else {"target": target.lm, "base": target.base}
     found = [prefix_attack(lm, asked, role=role, on_progress=report) for role, lm in models.items()]
@@ -60,7 +61,7 @@ def _features(target: Target, report: Report) -> Tables:
     table = features(texts, encode(target.lm, texts), encode(target.lm, target.trained_texts))
     keys = notes[["note_id", "patient_id", "split"]].reset_index(drop=True)
     whole = pd.concat([keys.assign(ratio=ratio), table], axis=1)
-    return {"note_features": whole[whole["split"].isin(["member", "heldout"])].reset_index(drop=True)}
+    return {"note_features": whole[whole["split"].isin(JUDGED_SPLITS)].reset_index(drop=True)}
 
 
 register(

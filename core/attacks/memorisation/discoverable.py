@@ -21,6 +21,7 @@ import pandas as pd
 
 from core.attacks.prompts import ASKED, PROMPTS
 from core.attacks.registry import Attack, NotPossible, Report, Tables, Target, register, register_table
+from core.corpus.tables import JUDGED_SPLITS
 from core.phi.written_forms import written_forms
 
 TABLE = "discoverable"
@@ -42,7 +43,7 @@ def discoverable(target: Target, report: Report) -> Tables:
     from core.models.generation.continuations import start_probabilities  # imports torch
 
     patients = target.corpus.patients
-    patients = patients[patients["split"].isin(["member", "heldout"])]
+    patients = patients[patients["split"].isin(JUDGED_SPLITS)]
     texts = {prompt.prompt_id: prompt.text for prompt in PROMPTS}
     asked = [(field, prompt) for field, prompts in ASKED.items() if field in patients for prompt in prompts]
     audit = target.spec.audit

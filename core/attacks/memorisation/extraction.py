@@ -16,7 +16,7 @@ import pandas as pd
 from core.attacks.prompts import PROMPTS, AttackPrompt
 from core.common.errors import Cancelled
 from core.corpus.cohort_detector import cohort_detector
-from core.corpus.tables import Corpus
+from core.corpus.tables import JUDGED_SPLITS, Corpus
 from core.models.generation import MASKED_SWEEPS
 from core.phi.detector.engine import SHAPES, Detector, shapes
 from core.phi.index import PhiIndex
@@ -231,7 +231,7 @@ def old_rule_hits(generations: pd.DataFrame, patients: pd.DataFrame, seed: int) 
     """
     order = generations.groupby("prompt_id").cumcount().to_numpy()
     rows: list[tuple] = []
-    for split in ("member", "heldout"):
+    for split in JUDGED_SPLITS:
         records = _drawn(patients[patients["split"] == split], seed)
         if not records:
             continue

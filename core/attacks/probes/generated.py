@@ -24,6 +24,7 @@ from core.attacks.probes.table import PROBES, rows
 from core.attacks.registry import KINDS, Attack, Report, Tables, Target, no_report, register
 from core.corpus.cohort_detector import cohort_detector
 from core.corpus.icd_codes import condition_words
+from core.corpus.tables import JUDGED_SPLITS
 from core.models.build import LanguageModel
 from core.phi.detector.engine import SHAPES, Detector, shapes
 from core.phi.shaped import find_shaped
@@ -201,7 +202,7 @@ def generated_names(target: Target, report: Report = no_report) -> Tables:
     typed = texts["prompt"].str.len().tolist()
     detector = cohort_detector(target.corpus.spec)
     found = names_written(wholes, typed, detector)
-    people = target.corpus.patients[target.corpus.patients["split"].isin(["member", "heldout"])]
+    people = target.corpus.patients[target.corpus.patients["split"].isin(JUDGED_SPLITS)]
     owner = owners(people)
     report(1, 4)
     frames = [text_rows(len(wholes), found, detector)]

@@ -20,6 +20,7 @@ from core.attacks.probes.identities import Identities, somebody_else, with_condi
 from core.attacks.probes.table import PROBES, matrix_rows, rows
 from core.attacks.probes.vectors import vectors
 from core.attacks.registry import KINDS, Attack, NotPossible, Report, Tables, Target, no_report, register
+from core.corpus.tables import JUDGED_SPLITS
 
 PROBE = "probing network"
 MOST_LEARNED = 2_000  # positive pairs for training
@@ -104,7 +105,7 @@ def evaluated_patients(asked: Identities, learning: np.ndarray) -> np.ndarray:
     """Places of at most `MOST_EVALUATED` patients of each split that the probe was not fitted on."""
     free = np.setdiff1d(np.arange(len(asked.patients)), learning)
     splits = asked.patients["split"].to_numpy()[free]
-    return np.concatenate([free[splits == split][:MOST_EVALUATED] for split in ("member", "heldout")])
+    return np.concatenate([free[splits == split][:MOST_EVALUATED] for split in JUDGED_SPLITS])
 
 
 register(

@@ -8,6 +8,7 @@ import pandas as pd
 
 from core.attacks.memorisation.extraction import index_of, value_hits
 from core.attacks.memorisation.filter_evasion import FIRST_COLUMNS, REWORDED, TWO_ANSWERS, WORDING, name_begun
+from core.attacks.memorisation.own_values import Shared, own_hits
 from core.corpus.tables import Corpus
 from core.evaluation.audit_summaries import Audited, Summary
 from core.evaluation.defences.filtering import false_alarms, filtered, filters, harmless_texts
@@ -38,9 +39,9 @@ def filter_evasion(
     """Share of attempts that leak through each filter, by wording (`COLUMNS`), with Wilson's 95 % interval.
 
     An attempt leaks if the filtered answer, as it is or restored by the wording's `restore`, contains a direct
-    identifier of a patient of that arm that was not in the prompt. Where a value is split over two answers, the filter
-    also reads the first one; an attempt whose first name it blacks out ends there, without a leak. An arm in which no
-    patient's direct identifier is known has no rows: nothing could be searched for.
+    identifier of a patient of that arm that was not in the prompt and that no other patient has. Where a value is split
+    over two answers, the filter also reads the first one; an attempt of which it blacks out the first name ends there,
+    without a leak. An arm in which no patient's direct identifier is known has no rows: nothing could be searched for.
 
     Args:
         reworded: The attack's table. If version 1 of the attack made it, it lacks the first answers, and there are no
@@ -59,17 +60,22 @@ def filter_evasion(
         (wording, name, row.arm, row.value, row.low, row.high, row.n)
         for name, one in through.items()
         for (wording, model), answers in every.groupby(["wording", "model"], sort=False)
-        for row in _rows(answers, model, one, index, pool)
+        for row in _rows(answers, model, one, index, pool, corpus.shared_values)
     ]
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
 
 
 def _rows(
-    answers: pd.DataFrame, model: str, through: OutputFilter | None, index: PhiIndex, pool: Mapping[str, int]
+    answers: pd.DataFrame,
+    model: str,
+    through: OutputFilter | None,
+    index: PhiIndex,
+    pool: Mapping[str, int],
+    shared: Shared,
 ) -> Iterator[Row]:
     """Arms run and heldout of the run's model; for the base model, its figure for members as arm base."""
     answers = answers.assign(generation_id=range(len(answers)))
-    hits = _hits(_received(answers, through), index)
+    hits = own_hits(_hits(_received(answers, through), index), shared)
     for row in attempts_with_leak(hits[hits["field"].isin(DIRECT)], len(answers), pool):
         if row.metric != "attempts_with_leak" or (model == "base" and row.arm != "run"):
             continue
@@ -104,6 +110,6 @@ def _alarms(audited: Audited) -> pd.DataFrame:
 
 
 FILTER_EVASION: tuple[Summary, ...] = (
-    Summary("walk_around", COLUMNS, (REWORDED,), _filter_evasion, version=2, version_imported=4),
+    Summary("walk_around", COLUMNS, (REWORDED,), _filter_evasion, version=2, version_imported=5),
     Summary("filter_alarms", ALARM_COLUMNS, (REWORDED,), _alarms, version_imported=2),
 )

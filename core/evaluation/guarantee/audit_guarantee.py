@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 
 from core.corpus.canary_forms import PATIENT, RANDOM
+from core.corpus.tables import JUDGED_SPLITS
 from core.evaluation.guarantee.epsilon_bounds import epsilon_lower_bound, one_run_epsilon
 from core.evaluation.stats.roc import roc
 from core.spec import Unit
@@ -263,7 +264,7 @@ def _patient_looks(scores: pd.DataFrame, unit: Unit, seed: int) -> list[_Look]:
     As many patients are members in every split, so with one patient in, another one is out: an exchange, which removes
     one and adds one. This holds among the patients with few notes, too, given where all others are.
     """
-    judged = scores[scores["split"].isin(["member", "heldout"])]
+    judged = scores[scores["split"].isin(JUDGED_SPLITS)]
     looks = []
     for attack, rows in judged.groupby("attack", sort=True):
         patients = rows.groupby("patient_id").agg(

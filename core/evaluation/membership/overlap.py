@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from core.corpus.tables import JUDGED_SPLITS
 from core.evaluation.stats.bootstrap import Interval, patient_weights, percentile_interval
 from core.evaluation.stats.boundary_intervals import share_interval
 
@@ -60,7 +61,7 @@ def overlap(scores: pd.DataFrame, attacks: Sequence[str], *, accused: float = AC
     The score of a patient is the mean of their notes' scores. An attack accuses the patients above the lowest threshold
     that accuses at most a share `accused` of the held-out patients. Patients that an attack did not score are left out.
     """
-    judged = scores[scores["split"].isin(["member", "heldout"]) & scores["attack"].isin(attacks)]
+    judged = scores[scores["split"].isin(JUDGED_SPLITS) & scores["attack"].isin(attacks)]
     table = judged.pivot_table(index="patient_id", columns="attack", values="score", aggfunc="mean").dropna()
     if set(table.columns) != set(attacks):
         return None

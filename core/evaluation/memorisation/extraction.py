@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from core.attacks.memorisation.own_values import own_hits
 from core.corpus.tables import JUDGED_SPLITS, Corpus
 from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.summary import pools, searchable
@@ -90,11 +91,13 @@ def _severity(kind: str) -> int:
 def by_field(hits: pd.DataFrame, corpus: Corpus) -> pd.DataFrame:
     """Patients for whom each searchable field was written, members and held-out patients alike, with Wilson intervals.
 
-    A field's pool is the patients whose value can be searched for. In an imported cohort that is not everybody.
+    A field's pool is the patients with a value of their own that can be searched for. In an imported cohort that is not
+    everybody.
 
     A direct identifier counts by itself, a health detail only beside the patient's identity (docs/methods/metrics.md,
     "Which hits count"). Hits by the old rule, and hits that belong to no patient, do not count.
     """
+    hits = own_hits(hits, corpus.shared_values)
     ours = hits[(hits["rule"] == "value") & hits["patient_id"].notna()]
     rows = []
     for field in SEARCHED:
@@ -110,12 +113,13 @@ def by_field(hits: pd.DataFrame, corpus: Corpus) -> pd.DataFrame:
 def first_leaks(generations: pd.DataFrame, hits: pd.DataFrame, corpus: Corpus) -> pd.DataFrame:
     """Number of samples until a direct identifier of each member and held-out patient was first written.
 
-    Patients without a direct identifier that can be searched for (in imported cohorts) have no row.
+    Patients without a direct identifier of their own that can be searched for (in imported cohorts) have no row.
 
     `samples` counts in the order of `sample_numbers`. If `leaked` is false, it is the number of all samples and the
     true number is larger (censored); all patients were observed equally long.
     """
     numbers = sample_numbers(generations)
+    hits = own_hits(hits, corpus.shared_values)
     ours = hits[(hits["rule"] == "value") & hits["field"].isin(DIRECT)]
     first = ours["generation_id"].map(numbers).groupby(ours["patient_id"]).min()
     patients = corpus.patients[searchable(corpus, DIRECT)]

@@ -18,6 +18,7 @@ import pandas as pd
 from core.attacks.membership.decision import LOSS
 from core.attacks.memorisation.prefix import EXACT_PREFIX
 from core.corpus.canary_forms import RANDOM
+from core.corpus.tables import JUDGED_SPLITS
 from core.evaluation.memorisation.verbatim import verbatim_rate
 from core.evaluation.stats.bootstrap import Interval, patient_bootstrap, weighted_share
 from core.evaluation.stats.boundary_intervals import share_interval
@@ -74,7 +75,7 @@ def risk_scores(
     """
     rows = []
     canaries = canaries[canaries["form"] != RANDOM]
-    said = {split: _called_members(scores, split, resamples) for split in ("member", "heldout")}
+    said = {split: _called_members(scores, split, resamples) for split in JUDGED_SPLITS}
     for version, parts in (
         (OLD, _old(metrics, canaries, prefixes, said)),
         (CALIBRATED, _calibrated(metrics, canaries, prefixes, said)),

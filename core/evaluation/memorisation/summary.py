@@ -6,6 +6,7 @@ import math
 
 import pandas as pd
 
+from core.attacks.memorisation.own_values import own_rows
 from core.evaluation.audit_summaries import Audited, Summary
 from core.evaluation.guarantee.audit_guarantee import BOUND_COLUMNS, audit_guarantee, with_ceilings, with_patients
 from core.evaluation.guarantee.curve_bound import with_curve
@@ -32,7 +33,8 @@ def _recall(audited: Audited) -> pd.DataFrame:
 
 def _tries(audited: Audited) -> pd.DataFrame:
     settings = audited.run.spec.audit
-    return tries_figures(audited.audit.table("discoverable"), seed=settings.seed, resamples=settings.bootstrap)
+    own = own_rows(audited.audit.table("discoverable"), audited.corpus.shared_values)
+    return tries_figures(own, seed=settings.seed, resamples=settings.bootstrap)
 
 
 def _unlearned(audited: Audited) -> pd.DataFrame:
@@ -114,9 +116,9 @@ def stored_bounds(run: Run, audit: StoredAudit) -> pd.DataFrame:
 
 
 MEMORISATION: tuple[Summary, ...] = (
-    Summary("extraction_fields", FIELD_COLUMNS, (), _fields, version_imported=2),
+    Summary("extraction_fields", FIELD_COLUMNS, (), _fields, version_imported=3),
     Summary("extraction_recall", RECALL_COLUMNS, ("ranking",), _recall),
-    Summary("tries", TRIES_COLUMNS, ("discoverable",), _tries),
+    Summary("tries", TRIES_COLUMNS, ("discoverable",), _tries, version_imported=2),
     Summary("unlearned", UNLEARNED_COLUMNS, ("unlearning_standing",), _unlearned, version=3),
     Summary("memorised", MEMORISED_COLUMNS, ("prefixes",), _memorised, version=2),
     Summary("memorisation_predictors", PREDICTOR_COLUMNS, ("note_features",), _predictors, version=2),

@@ -13,6 +13,7 @@ from dataclasses import astuple, replace
 import numpy as np
 import pandas as pd
 
+from core.attacks.memorisation.own_values import Shared
 from core.attacks.probes.cosine import PROBE as COSINE
 from core.attacks.probes.fill_in import NAME, OTHER_NAME
 from core.attacks.probes.fill_in import PROBE as FILL_IN
@@ -62,8 +63,8 @@ def figures(probes: pd.DataFrame, pool: Mapping[str, int], *, resamples: int = 1
 
     Args:
         probes: The table `probes` of an audit.
-        pool: Number of the cohort's patients with a known name in the splits member and heldout: a generated name can
-            be any of theirs.
+        pool: Number of the cohort's patients with a known name of their own in the splits member and heldout: a
+            generated name can be any of theirs.
         resamples: Number of resamples.
         seed: Seed of the resamples.
     """
@@ -200,11 +201,34 @@ def _texts(rows: pd.DataFrame) -> Iterator[Figure]:
     yield Figure(TEXTS, WITH_NAME, NAME, TARGET, "", "all", count / n, low, high, n, np.nan, note)
 
 
+def of_own_names(probes: pd.DataFrame, shared: Shared) -> pd.DataFrame:
+    """The rows about patients with a full name of their own, and those about no patient.
+
+    Held-out patients are the control because no model read their names. A name that a member has, too, was read. A
+    probe that would be left without members or without held-out patients has no rows, for there is nothing to compare.
+
+    Args:
+        probes: The table `probes` of an audit.
+        shared: The values that several patients have (`Corpus.shared_values`).
+    """
+    people = {patient_id for patient_id, field in shared if field == "full_name"}
+    if not people:
+        return probes
+    kept = probes[~probes["patient_id"].isin(people)]
+    for probe, rows in probes.groupby("probe", sort=False):
+        left = kept.loc[kept["probe"] == probe, "split"]
+        asked = [split for split in JUDGED_SPLITS if (rows["split"] == split).any()]
+        if probe not in (NAMES, PAIRS, TEXTS) and not set(asked) <= set(left):
+            kept = kept[kept["probe"] != probe]
+    return kept
+
+
 def _summary(audited: Audited) -> pd.DataFrame:
     named = pools(audited.corpus, ("full_name",))
     pool = {"member": named["run"], "heldout": named["heldout"]}
     audit = audited.run.spec.audit
-    return figures(audited.audit.table("probes"), pool, resamples=audit.bootstrap, seed=audit.seed)
+    probes = of_own_names(audited.audit.table("probes"), audited.corpus.shared_values)
+    return figures(probes, pool, resamples=audit.bootstrap, seed=audit.seed)
 
 
 PROBE_FIGURES = Summary(
@@ -214,5 +238,5 @@ PROBE_FIGURES = Summary(
     make=_summary,
     headline="bin == 'all' and model == 'target' and split != 'heldout'",
     version=3,
-    version_imported=4,  # the few patients of whom every pair is in order
+    version_imported=5,  # names that several patients have do not count
 )

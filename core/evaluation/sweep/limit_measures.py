@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from core.corpus.tables import JUDGED_SPLITS
 from core.evaluation import registry
 from core.evaluation.figures.limited import UTILITY
 from core.evaluation.membership.of_run import stored
@@ -98,7 +99,7 @@ def _risks(run: Run, wanted: Collection[str]) -> Iterator[tuple[str, Interval]]:
             yield "members_caught", caught.interval
         return
     scores = scores_of(run, None)
-    if {"member", "heldout"} <= set(scores["split"]):
+    if set(JUDGED_SPLITS) <= set(scores["split"]):
         yield "members_caught", interval_of(units(scores), "members_caught", resamples=RESAMPLES, seed=0)
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 
 from core.attacks.evaluation_set import evaluation_notes, in_chunks
 from core.attacks.registry import Report, Target, no_report
+from core.corpus.tables import JUDGED_SPLITS
 from core.models.build import LanguageModel
 from core.models.likelihood import log_likelihoods_by_draw, pseudo_log_likelihoods
 
@@ -36,7 +37,7 @@ COLUMNS = {
 def notes_of_every_patient(target: Target, most: int) -> pd.DataFrame:
     """At most `most` random evaluation notes of every member and held-out patient, in the notes' order."""
     notes = evaluation_notes(target)
-    notes = notes[notes["split"].isin(["member", "heldout"])]
+    notes = notes[notes["split"].isin(JUDGED_SPLITS)]
     order = np.random.default_rng([target.spec.audit.seed, _STREAM]).permutation(len(notes))
     drawn = notes.iloc[order]
     return drawn[drawn.groupby("patient_id").cumcount() < most].sort_index()

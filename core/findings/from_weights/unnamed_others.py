@@ -11,6 +11,7 @@ import pandas as pd
 
 from core.attacks.evaluation_set import evaluation_notes, losses_under
 from core.attacks.registry import NotPossible, Report, Target, no_report
+from core.corpus.tables import JUDGED_SPLITS
 from core.findings.from_weights.energies import ROLES
 
 NAME = "unnamed others"
@@ -33,7 +34,7 @@ def unnamed_others(target: Target, report: Report = no_report) -> pd.DataFrame:
     if target.spec.corpus.variant != "name-insertion":
         raise NotPossible("this table can be made only for a hospital with inserted names")
     notes = evaluation_notes(target)
-    notes = notes[notes["split"].isin(["member", "heldout"])]
+    notes = notes[notes["split"].isin(JUDGED_SPLITS)]
     names = target.corpus.patients.set_index("patient_id")["full_name"]
     texts = [
         note.text if note.split == "member" else without_name(str(note.text), names[note.patient_id])

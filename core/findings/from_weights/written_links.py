@@ -12,6 +12,7 @@ from core.attacks.probes.generated import ONE_TEXT, Conditions, names_written, p
 from core.attacks.registry import Report, Target, no_report
 from core.corpus.cohort_detector import cohort_detector
 from core.corpus.icd_codes import condition_words
+from core.corpus.tables import JUDGED_SPLITS
 from core.findings.from_weights import written_names
 from core.findings.from_weights.written_names import many_texts, names_table
 
@@ -45,7 +46,7 @@ def links_table(target: Target, texts: pd.DataFrame) -> pd.DataFrame:
     wholes = (texts["prompt"] + texts["text"]).tolist()
     typed = texts["prompt"].str.len().tolist()
     found = names_written(wholes, typed, cohort_detector(target.corpus.spec))
-    people = target.corpus.patients[target.corpus.patients["split"].isin(["member", "heldout"])]
+    people = target.corpus.patients[target.corpus.patients["split"].isin(JUDGED_SPLITS)]
     pairs = pair_rows(wholes, typed, found, people, Conditions(list(condition_words(target.corpus).items())))
     if pairs is None:
         return names.assign(paired=0, right=0, chance=0.0).astype(COLUMNS)

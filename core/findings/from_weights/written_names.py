@@ -17,6 +17,7 @@ from core.attacks.probes.generated import names_written, owners, scores_over_pub
 from core.attacks.prompts import ASKED, PROMPTS
 from core.attacks.registry import NotPossible, Report, Target, no_report
 from core.corpus.cohort_detector import cohort_detector
+from core.corpus.tables import JUDGED_SPLITS
 
 NAME = "written names"
 COLUMNS = {
@@ -70,7 +71,7 @@ def names_table(target: Target, texts: pd.DataFrame) -> pd.DataFrame:
     scores = dict(zip((one.name for one in first), scores_over_public(target, wholes, first), strict=True))
 
     patients = target.corpus.patients
-    known = owners(patients[patients["split"].isin(["member", "heldout"])])
+    known = owners(patients[patients["split"].isin(JUDGED_SPLITS)])
     owner = {name: holder for name, holder in known.items() if " " in name}  # one word is no full name
     names = [*owner, *(name for name in scores if name not in owner)]
     holders = [owner.get(name, (None, None)) for name in names]

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from core.attacks.membership.decision import OWN_THRESHOLDS
+from core.corpus.tables import JUDGED_SPLITS
 from core.evaluation.membership.resampling import Rates
 from core.evaluation.membership.strongest_attack import MEASURES, RESAMPLES
 from core.evaluation.membership.units import Units, units
@@ -138,7 +139,7 @@ def _near_zero(found: Interval) -> bool:
 
 def common(one: Side, other: Side) -> tuple[Side, Side]:
     """Both sides on the judged notes, or patients, that both have."""
-    judged = [side.scores[side.scores["split"].isin(["member", "heldout"])] for side in (one, other)]
+    judged = [side.scores[side.scores["split"].isin(JUDGED_SPLITS)] for side in (one, other)]
     same = all((side.level, side.length, side.most_tokens) == ("sample", "all", None) for side in (one, other))
     by = "note_id" if same else "patient_id"
     codes = pd.factorize(pd.concat([rows[by] for rows in judged]))[0]  # far faster than `isin` of a column of text

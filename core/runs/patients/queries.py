@@ -8,7 +8,7 @@ a patient's diseases comes from `core.runs.patients.disease_profiles`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -162,7 +162,8 @@ _EASIEST = """
     SELECT patient_id, arg_max(field, row(chance, likeliest)) AS easiest, 1 / max(chance) AS one_in
     FROM (
         SELECT patient_id, field, greatest(avg(exp(log_p::DOUBLE)), 1e-308) AS chance, max(log_p) AS likeliest
-        FROM read_parquet($tries) GROUP BY ALL HAVING max(log_p) > '-inf'::FLOAT
+        FROM read_parquet($tries) WHERE patient_id || ' ' || field NOT IN (SELECT unnest($shared::VARCHAR[]))
+        GROUP BY ALL HAVING max(log_p) > '-inf'::FLOAT
     ) GROUP BY patient_id"""
 _NO_TRIES = "SELECT NULL::VARCHAR AS patient_id, NULL::VARCHAR AS easiest, NULL::DOUBLE AS one_in"
 _INSIDE = "f.log_probability >= $rarest AND f.log_probability < $commonest"
@@ -211,6 +212,7 @@ class PatientTables(DiseaseProfiles):
         hits: Path | None = None,
         tries: Path | None = None,
         by_tries: bool = False,
+        shared: Collection[tuple[str, str]] = (),
         limit: int | None = None,
         offset: int = 0,
         patient_id: str | None = None,
@@ -221,8 +223,9 @@ class PatientTables(DiseaseProfiles):
         whose profile is rarer, ties ½), notes (scored ones), score, percentile, caught, attacks (number that scored
         them), catching (number that catch them, at their own thresholds), fields, texts (generations that contain a
         value of theirs), easiest (the field that the model writes with fewest tries) and one_in (that number on
-        average; both missing where the sampler writes none, or without the audit's table `discoverable` in `tries`) and
-        `total`, the number of rows without `limit`. With `by_tries`, patients of fewest tries come first. On the level
+        average; both missing where the sampler writes none, or without the audit's table `discoverable` in `tries`,
+        and without the values in `shared`, (patient id, field), which are others', too) and `total`, the number of rows
+        without `limit`. With `by_tries`, patients of fewest tries come first. On the level
         `admission`, patients are listed who have an admission within the range. Call `profile` first, for both levels
         if both are used.
         """
@@ -255,6 +258,7 @@ class PatientTables(DiseaseProfiles):
             offset=offset,
             patient_id=patient_id,
             tries=None if tries is None else str(tries),
+            shared=None if tries is None else [f"{who} {field}" for who, field in shared],
             **dict(zip(("rarest", "commonest"), within or (), strict=False)),
             **values,
         )

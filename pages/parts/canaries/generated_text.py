@@ -6,9 +6,11 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from core.attacks.memorisation.own_values import own_hits
+from core.corpus.tables import JUDGED_SPLITS
 from core.evaluation.memorisation.extraction import distinct_values, first_leaks, leak_curve
 from core.evaluation.memorisation.verbatim import fields_within, longest
-from core.evaluation.wording import interval_text, percent
+from core.evaluation.wording import interval_text, percent, shared_values_sentence
 from core.phi.fields import DIRECT, FIELD
 from core.runs.run import Run
 from pages.parts.canaries import charts as canary_charts
@@ -30,6 +32,11 @@ def first_leak_tables(folder: str, _run: Run) -> tuple[pd.DataFrame, pd.DataFram
     generations, hits = _run.table("generations"), _run.table("hits")
     curve = leak_curve(first_leaks(generations, hits, corpus), len(generations))
     return curve, distinct_values(generations, hits)
+
+
+def _shared(run: Run) -> frozenset[tuple[str, str]]:
+    """The values that several patients of the run's notes have, which do not count."""
+    return resources.shared_values(run.spec.corpus, owner.workspace())
 
 
 def questions_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
@@ -61,6 +68,10 @@ def questions_view(chosen: dict[str, Run], knobs: DeltaGenerator) -> None:
         key="questions-chart",
         alt="Share of patients with a direct identifier in the texts, against texts read",
     )
+    # Models of the same notes have the same sentence.
+    for sentence in dict.fromkeys(shared_values_sentence(_shared(run)) for run in chosen.values()):
+        if sentence:
+            st.caption(sentence)
     data_table(together(curves), name="first-leaks")
     data_table(
         together({name: tables[1] for name, tables in found.items()}), name="leaked-values", label="Distinct values"
@@ -99,8 +110,8 @@ def greedy_sentence(run: Run) -> str:
     asked, hits = audit_table(run, "greedy_generations"), audit_table(run, "greedy_hits")
     if asked.empty:
         return ""
-    ours = hits[(hits["rule"] == "value") & hits["field"].isin(DIRECT)]
-    counts = [ours.loc[ours["split"] == split, "patient_id"].nunique() for split in ("member", "heldout")]
+    ours = own_hits(hits[(hits["rule"] == "value") & hits["field"].isin(DIRECT)], _shared(run))
+    counts = [ours.loc[ours["split"] == split, "patient_id"].nunique() for split in JUDGED_SPLITS]
     return (
         f"With greedy decoding (always the likeliest token), {len(asked)} prompts reveal an identifier of {counts[0]} "
         f"training and {counts[1]} held-out patients."

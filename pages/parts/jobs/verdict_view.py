@@ -36,9 +36,10 @@ def show(run_id: str, family: str | None) -> None:
     st.markdown(f"**{said}**")
     if identified := verdict.identifier_sentence(own):
         st.markdown(f"**{identified}**")
+    left_out = run_picker.namesakes_told(run) if own.own_values else ""
     st.markdown(
         f"Tried: {own.texts:,} texts, after 14 prompts without names. {own.run.interval().capitalize()}. "
-        f"{verdict.chance_sentence(own)}"
+        f"{verdict.chance_sentence(own)} {left_out}".rstrip()
     )
     _picture([(run, own), *others], alt=said)
     if told := comparison.differences([run, *(other for other, _ in others)]):

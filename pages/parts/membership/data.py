@@ -8,6 +8,7 @@ import pandas as pd
 
 from core.attacks.battery import REGISTRY
 from core.attacks.membership.scores import LOSS
+from core.corpus.tables import JUDGED_SPLITS
 from core.evaluation.membership.curve import curve
 from core.evaluation.membership.lira_stability import Stability
 from core.evaluation.membership.overlap import Overlap, overlap
@@ -97,7 +98,7 @@ def partial_attacks(run: Run) -> list[str]:
 
 @resources.cached_data(max_entries=64, show_spinner=False)
 def _complete(key: str, _scores: pd.DataFrame) -> list[str]:
-    judged = _scores[_scores["split"].isin(["member", "heldout"])].groupby("attack")["patient_id"].nunique()
+    judged = _scores[_scores["split"].isin(JUDGED_SPLITS)].groupby("attack")["patient_id"].nunique()
     most = judged.get(LOSS, judged.max() if len(judged) else 0)
     return [name for name in REGISTRY if judged.get(name, 0) >= NEARLY_EVERY * most > 0]
 

@@ -235,6 +235,7 @@ def every_patient(
         hits=hits(choice.run),
         tries=tries,
         by_tries=by_tries,
+        shared=resources.shared_values(choice.run.spec.corpus, owner.workspace()),
     )
 
 

@@ -7,13 +7,15 @@ import math
 import pandas as pd
 import streamlit as st
 
+from core.attacks.memorisation.own_values import own_rows
+from core.corpus.tables import JUDGED_SPLITS
 from core.evaluation.memorisation.discoverable import EASIEST, EVEN, NEARLY_SURE, average_tries, tries, values
 from core.evaluation.wording import count_text
 from core.phi.fields import DIRECT, FIELD
 from core.runs.run import Run
 from pages.parts.common.phi_text import literal
 from pages.parts.patients import data
-from pages.parts.session import resources
+from pages.parts.session import owner, resources
 
 ATTACK = "tries to extract"
 NAME = "full_name"
@@ -38,7 +40,8 @@ def tries_table(run: Run, patient_id: str) -> pd.DataFrame:
 
     Columns: field, one_in (tries on average), even and sure (tries for a chance of 50 and 95 %), others (held-out
     patients, without this one), others_one_in (their median), others_least, others_easier (share of them whose value
-    takes at most as many tries; NaN if the value is never written). Empty without the attack, or for other patients.
+    takes at most as many tries; NaN if the value is never written). Values that several patients have are no control.
+    Empty without the attack, or for other patients.
     """
     file = data.tries_file(run)
     if file is None:
@@ -46,6 +49,7 @@ def tries_table(run: Run, patient_id: str) -> pd.DataFrame:
     found = _values(str(file), file.stat().st_mtime_ns)
     own = found[found["patient_id"] == patient_id].set_index("field")
     others = found[(found["split"] == "heldout") & (found["patient_id"] != patient_id)]
+    others = own_rows(others, resources.shared_values(run.spec.corpus, owner.workspace()))
     rows = []
     for field in (one for one in DIRECT if one in own.index):
         chance, rest = float(own["chance"][field]), others[others["field"] == field]
@@ -130,7 +134,7 @@ def easiest_sentence(found: pd.DataFrame) -> str:
     Args:
         found: The rows of `data.easiest_first`.
     """
-    members, others = (found[found["split"] == split] for split in ("member", "heldout"))
+    members, others = (found[found["split"] == split] for split in JUDGED_SPLITS)
     written = members[members["one_in"].notna()]
     if written.empty:
         return ""

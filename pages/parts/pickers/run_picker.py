@@ -9,6 +9,8 @@ import pandas as pd
 import streamlit as st
 
 from core.common.formatting import promised_text
+from core.evaluation.memorisation.left_out import counts_own_values
+from core.evaluation.wording import left_out_sentence, shared_values_sentence
 from core.jobs.trained import TrainedRun, trained_runs
 from core.runs.listing import OfRuns
 from core.runs.run import Run
@@ -114,6 +116,25 @@ def metrics(run: Run) -> pd.DataFrame:
 @resources.cached_object(max_entries=128, show_spinner=False)
 def _metrics(folder: str, _run: Run) -> pd.DataFrame:
     return _run.metrics
+
+
+def shared_values_told(run: Run) -> str:
+    """Which identifiers the run's stored figures do not count, and why; empty if they count all."""
+    shared = resources.shared_values(run.spec.corpus, owner.workspace())
+    if not shared or not counts_own_values(metrics(run)):
+        return ""
+    return shared_values_sentence(shared)
+
+
+def namesakes_told(run: Run) -> str:
+    """Who does not count in figures of full names, and why; empty if all do. The figures must be of this version."""
+    shared = resources.shared_values(run.spec.corpus, owner.workspace())
+    people = {patient_id for patient_id, field in shared if field == "full_name"} - set(run.spec.without or ())
+    if not people:
+        return ""
+    splits = resources.patients(run.spec.corpus, owner.workspace())["split"]
+    counts = splits[splits.index.isin(people)].value_counts()
+    return left_out_sentence(int(counts.get("member", 0)), int(counts.get("heldout", 0)))
 
 
 def promptable(*, unaudited: bool = False) -> list[Run]:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import streamlit as st
 
+from core.attacks.memorisation.own_values import Shared
 from core.corpus.tables import LEFT_OUT
-from core.evaluation.wording import NBSP, percent
+from core.evaluation.wording import NBSP, percent, shared_values_sentence
 from core.phi.fields import DIRECT, FIELD
 from core.runs.run import Run
 from core.runs.tables import TableMissing
@@ -59,13 +60,27 @@ def counts(answers: Sequence[Answer], run: Run) -> None:
         head = "".join(f'<th><abbr title="{title}">{short}</abbr></th>' for short, title in titles.items())
         body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
         st.html(f'<table class="tally"><tr><td></td>{head}</tr>{body}</table>')
+        if told := shared_values_sentence(_shared(run.spec)):
+            st.caption(told)
 
 
-def counted(answers: Sequence[Answer], splits: pd.Series) -> Tries:
-    """The number of samples, and of those with a direct identifier of a member and of a held-out patient."""
+def counted(answers: Sequence[Answer], splits: pd.Series, shared: Shared = frozenset()) -> Tries:
+    """The number of samples, and of those with a direct identifier of a member and of a held-out patient.
+
+    Args:
+        answers: What the model wrote.
+        splits: Each patient's split by id.
+        shared: The values that several patients have, which do not count (`core.attacks.memorisation.own_values`).
+    """
     samples = [spans for answer in answers for spans in answer.spans]
     hit = [
-        {splits[patient_id] for span in spans if span.field in DIRECT for patient_id in span.patient_ids}
+        {
+            splits[patient_id]
+            for span in spans
+            if span.field in DIRECT
+            for patient_id in span.patient_ids
+            if (patient_id, span.field) not in shared
+        }
         for spans in samples
     ]
     return Tries(len(samples), sum("member" in found for found in hit), sum("heldout" in found for found in hit))
@@ -93,7 +108,7 @@ def rates(tries: Tries, splits: pd.Series) -> dict[str, MetricRow]:
 
 def _session(answers: Sequence[Answer], run: Run) -> tuple[str, str, str, str] | None:
     """The row of this session: leaks, and the same count for patients the model never saw."""
-    tries = counted(answers, _splits(run.spec))
+    tries = counted(answers, _splits(run.spec), _shared(run.spec))
     return ("this session", *cells(tries, run)) if tries.samples else None
 
 
@@ -138,6 +153,10 @@ def _splits(spec: RunSpec) -> pd.Series:
     """
     splits = resources.known_splits(spec.corpus, owner.workspace())
     return splits if spec.without is None else splits.mask(splits.index.isin(spec.without), LEFT_OUT)
+
+
+def _shared(spec: RunSpec) -> frozenset[tuple[str, str]]:
+    return resources.shared_values(spec.corpus, owner.workspace())
 
 
 def _audit(run: Run) -> tuple[str, str, str, str] | None:

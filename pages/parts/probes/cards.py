@@ -15,6 +15,7 @@ from core.evaluation.wording import perplexity_text
 from core.runs.run import Run
 from pages.parts.common import chart_style, guess
 from pages.parts.common.data_table import data_table
+from pages.parts.pickers import run_picker
 from pages.parts.probes import charts as probe_charts
 from pages.parts.probes.methods import GUESSES, HOW
 from pages.parts.session import owner, resources
@@ -25,6 +26,17 @@ BADGES: dict[str, tuple[str, str, Literal["red", "green", "gray"]]] = {
     "cannot tell": ("cannot tell", ":material/help:", "gray"),
 }
 SHOWN = 10
+
+
+def left_out(run: Run) -> str:
+    """Who does not count because another patient has the same name; empty if the stored figures count all."""
+    from core.evaluation.probes.figures import PROBE_FIGURES  # imports scipy
+    from core.pipeline.full_audit import SUMMARY
+
+    made = owner.workspace().audit(run.id).outcomes().get(f"{SUMMARY}{PROBE_FIGURES.name}")
+    if made is None or made.version < PROBE_FIGURES.version_for(run):  # an earlier version counted them
+        return ""
+    return run_picker.namesakes_told(run)
 
 
 def draw(card: Card, figures: pd.DataFrame, run: Run) -> None:

@@ -64,7 +64,9 @@ def _reply(run: Run, name: str, condition: str, title: str, age: int) -> None:
     from core.corpus.icd_codes import condition_words
 
     corpus = owner.workspace().corpus(run.spec.corpus)
-    unread = corpus.patients[corpus.patients["split"] == "heldout"]["full_name"].dropna().head(OTHERS).tolist()
+    namesakes = [patient_id for patient_id, field in corpus.shared_values if field == "full_name"]
+    heldout = corpus.patients[corpus.patients["split"] == "heldout"]
+    unread = heldout[~heldout["patient_id"].isin(namesakes)]["full_name"].dropna().head(OTHERS).tolist()
     held = set(corpus.patients["icd_codes"].explode())
     wordings = [words for code, words in condition_words(corpus).items() if code in held]
     try:

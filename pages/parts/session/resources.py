@@ -208,7 +208,10 @@ def patients(spec: CorpusSpec, _workspace: Workspace) -> pd.DataFrame:
 
 @cached_object(max_entries=4, show_spinner=False)
 def known_splits(spec: CorpusSpec, _workspace: Workspace) -> pd.Series:
-    """Each patient's split by id, null for those without a direct identifier that can be searched for; read-only."""
+    """Each patient's split by id, null for those without a direct identifier of their own that can be searched for.
+
+    Shared by all sessions, read-only.
+    """
     splits = patients(spec, _workspace)["split"]
     if spec.imported is None:
         return splits
@@ -216,6 +219,12 @@ def known_splits(spec: CorpusSpec, _workspace: Workspace) -> pd.Series:
     from core.phi.fields import DIRECT
 
     return splits.where(searchable(_workspace.corpus(spec), DIRECT))
+
+
+@cached_object(max_entries=4, show_spinner=False)
+def shared_values(spec: CorpusSpec, _workspace: Workspace) -> frozenset[tuple[str, str]]:
+    """(patient id, field) of the values that several patients of imported notes have, which no count includes."""
+    return frozenset() if spec.imported is None else _workspace.corpus(spec).shared_values
 
 
 def leaks_can_be_found(spec: CorpusSpec, workspace: Workspace) -> bool:

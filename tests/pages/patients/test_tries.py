@@ -13,6 +13,8 @@ import pytest
 
 from core.evaluation.memorisation.discoverable import tries
 from core.runs.audits import Outcome
+from core.runs.patients import queries
+from core.runs.patients.queries import PatientTables
 from core.runs.store import Workspace
 from core.spec import ModelSpec
 from pages.parts.patients import tries as patient_tries
@@ -130,3 +132,19 @@ def test_the_line_stands_above_the_list_by_tries_alone(data):
     assert f"Easiest members: {members[0]} (full name, one in 100 tries)" in told
     assert f"any identifier: the easiest of the {len(others)} held-out patients in this list takes 3 tries (" in told
     assert "Easiest members" not in said(opened(run=run, first="highest score"))
+
+
+def test_a_value_that_several_patients_have_is_nobodys_easiest(computed):
+    """Its tries do not show whose it is: for the list and its control the next value of the patient counts."""
+    root, run_id, members, others = computed
+    workspace = Workspace(root, shared=())
+    folder = workspace.corpus_folder(workspace.run(run_id).spec.corpus)
+    tables = PatientTables(folder / "patients.parquet", folder / "notes.parquet")
+    file = next(iter(workspace.audit(run_id).files("discoverable").values()))
+    easiest = {
+        shared: tables.ask(queries._EASIEST, tries=str(file), shared=[f"{others[-1]} {field}" for field in shared])
+        for shared in ((), ("mrn",), ("mrn", "full_name"))
+    }
+    fields = {shared: found.set_index("patient_id")["easiest"] for shared, found in easiest.items()}
+    assert [fields[shared].get(others[-1]) for shared in fields] == ["mrn", "full_name", None]
+    assert all(found[members[0]] == "full_name" for found in fields.values())
