@@ -161,7 +161,7 @@ if found:
             if searched:
                 st.caption(searched)
             counted = [run for one in defences for run in one.runs(runs)]
-            if counted and (told := run_picker.shared_values_told(counted[0])):
+            if counted and (told := run_picker.shared_values_caption(counted[0])):
                 st.caption(told)
         caption_public_noise({one.name: run for one in defences for run in one.runs(runs)})
         bare = [run for run in defences[0].runs(runs) if run.spec.model.kind == "gpt2"]

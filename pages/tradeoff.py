@@ -115,7 +115,7 @@ def draw(sweep: Sweep, every: Sequence[Sweep]) -> None:
     same_prompt.show(same_prompt.shown_at(epsilon, models))
     st.html(phi_text.legend_html())
     st.caption(sentences.caption(curves, usefulness, risk[0]))
-    if run_ids and (told := run_picker.shared_values_told(owner.workspace().run(run_ids[0]))):
+    if run_ids and (told := run_picker.shared_values_caption(owner.workspace().run(run_ids[0]))):
         st.caption(told)
     count_odds = odds_view.side_by_side(sweep, epsilon)
     odds_view.fold(sweep, epsilon)

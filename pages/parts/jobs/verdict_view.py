@@ -36,7 +36,7 @@ def show(run_id: str, family: str | None) -> None:
     st.markdown(f"**{said}**")
     if identified := verdict.identifier_sentence(own):
         st.markdown(f"**{identified}**")
-    left_out = run_picker.namesakes_told(run) if own.own_values else ""
+    left_out = run_picker.namesakes_caption(run) if own.own_values else ""
     st.markdown(
         f"Tried: {own.texts:,} texts, after 14 prompts without names. {own.run.interval().capitalize()}. "
         f"{verdict.chance_sentence(own)} {left_out}".rstrip()

@@ -118,7 +118,7 @@ def _metrics(folder: str, _run: Run) -> pd.DataFrame:
     return _run.metrics
 
 
-def shared_values_told(run: Run) -> str:
+def shared_values_caption(run: Run) -> str:
     """Which identifiers the run's stored figures do not count, and why; empty if they count all."""
     shared = resources.shared_values(run.spec.corpus, owner.workspace())
     if not shared or not counts_own_values(metrics(run)):
@@ -126,7 +126,7 @@ def shared_values_told(run: Run) -> str:
     return shared_values_sentence(shared)
 
 
-def namesakes_told(run: Run) -> str:
+def namesakes_caption(run: Run) -> str:
     """Who does not count in figures of full names, and why; empty if all do. The figures must be of this version."""
     shared = resources.shared_values(run.spec.corpus, owner.workspace())
     people = {patient_id for patient_id, field in shared if field == "full_name"} - set(run.spec.without or ())

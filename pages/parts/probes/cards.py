@@ -36,7 +36,7 @@ def left_out(run: Run) -> str:
     made = owner.workspace().audit(run.id).outcomes().get(f"{SUMMARY}{PROBE_FIGURES.name}")
     if made is None or made.version < PROBE_FIGURES.version_for(run):  # an earlier version counted them
         return ""
-    return run_picker.namesakes_told(run)
+    return run_picker.namesakes_caption(run)
 
 
 def draw(card: Card, figures: pd.DataFrame, run: Run) -> None:

@@ -42,19 +42,19 @@ def audited(monkeypatch):
 
 
 def test_the_number_of_patients_is_told(audited):
-    told = run_picker.shared_values_told(run_of(IMPORTED))
+    told = run_picker.shared_values_caption(run_of(IMPORTED))
     assert told.startswith("4 patients share a name, number or address with another patient.")
-    assert cards.left_out(run_of(IMPORTED)) == run_picker.namesakes_told(run_of(IMPORTED))
-    assert "are left out (1 trained on, 1 held out)" in run_picker.namesakes_told(run_of(IMPORTED))
-    assert "is left out (0 trained on, 1 held out)" in run_picker.namesakes_told(run_of(IMPORTED, without=["A"]))
+    assert cards.left_out(run_of(IMPORTED)) == run_picker.namesakes_caption(run_of(IMPORTED))
+    assert "are left out (1 trained on, 1 held out)" in run_picker.namesakes_caption(run_of(IMPORTED))
+    assert "is left out (0 trained on, 1 held out)" in run_picker.namesakes_caption(run_of(IMPORTED, without=["A"]))
 
 
 def test_nothing_is_told_of_generated_patients_or_of_figures_that_count_everybody(audited):
     outcome, table = audited
-    assert run_picker.shared_values_told(run_of(CORPUS_PRESETS["smoke"])) == ""
+    assert run_picker.shared_values_caption(run_of(CORPUS_PRESETS["smoke"])) == ""
     assert cards.left_out(run_of(CORPUS_PRESETS["smoke"])) == ""
     table["note"] = "of member patients with a known value"  # as an earlier version wrote it
-    assert run_picker.shared_values_told(run_of(IMPORTED)) == ""
+    assert run_picker.shared_values_caption(run_of(IMPORTED)) == ""
     next(iter(outcome.values())).version -= 1
     assert cards.left_out(run_of(IMPORTED)) == ""
     outcome.clear()
