@@ -15,6 +15,7 @@ from pages.parts.session import models, owner
 
 if TYPE_CHECKING:
     from core.attacks.probes.ask import Reply
+    from core.corpus.tables import Corpus
 
 YOUNGEST, OLDEST = 18, 110  # ages that can be asked for
 OTHERS = 24  # held-out patients whose names the typed one is compared with
@@ -23,9 +24,7 @@ OTHERS = 24  # held-out patients whose names the typed one is compared with
 def box(run: Run) -> None:
     """The form and, after it is submitted, the reply."""
     corpus = owner.workspace().corpus(run.spec.corpus).without(run.spec.without)
-    members = corpus.patients[corpus.patients["split"] == "member"]
-    whole = members.dropna(subset=["full_name", "sex", "age", "diagnosis"])
-    example = (whole if len(whole) else members).iloc[0]
+    example, whole = _example(corpus)
     sexes = {"M": 0, "F": 1}
     cohort = run.spec.corpus.digest()  # in the keys, so that another cohort's member does not stay in the form
     st.header("Try a name and a disease", anchor=False)
@@ -38,7 +37,7 @@ def box(run: Run) -> None:
         years = None if pd.isna(example["age"]) else min(OLDEST, max(YOUNGEST, int(example["age"])))
         # No range here: the browser would keep a number outside it back, and ask with the one before.
         age = right.number_input("Age", value=years, step=1, key=f"try-age-{cohort}", placeholder="not recorded")
-        disease = _known(example["diagnosis"])
+        disease = _known(example["disease"])
         condition = st.text_input("Disease", disease, max_chars=120, key=f"try-condition-{cohort}")
         asked = st.form_submit_button("Ask the model", icon=":material/quiz:")
     if asked:
@@ -48,10 +47,29 @@ def box(run: Run) -> None:
             st.error(f"{wrong}.", icon=":material/error:")
         else:
             _reply(run, name, condition, title, int(age))
-    elif len(whole):
+    elif whole:
         st.caption("The form starts with a member's data. Change the name or the disease to see the effect.")
     else:
         st.caption("The form starts with what is recorded about a member. Fill in the rest.")
+
+
+def _example(corpus: Corpus) -> tuple[pd.Series, bool]:
+    """The member whose data the form starts with, in a column `disease` too, and whether nothing of it is missing.
+
+    A disease is the diagnosis in the record, else the words of the first code that has any: uploaded notes may come
+    with codes alone.
+    """
+    from core.corpus.icd_codes import condition_words
+
+    members = corpus.patients[corpus.patients["split"] == "member"]
+    if members["diagnosis"].isna().all():
+        words = condition_words(corpus)
+        coded = [next((words[code] for code in codes if code in words), None) for codes in members["icd_codes"]]
+        members = members.assign(disease=coded)
+    else:
+        members = members.assign(disease=members["diagnosis"])
+    whole = members.dropna(subset=["full_name", "sex", "age", "disease"])
+    return (whole if len(whole) else members).iloc[0], len(whole) > 0
 
 
 def _known(cell: Any) -> str:

@@ -8,11 +8,14 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.attacks.probes import generated, table
 from core.attacks.registry import REGISTRY
+from core.corpus.icd_codes import condition_words
+from core.corpus.synthetic.hospital import build
 from core.evaluation.probes.cards import cards
 from core.evaluation.probes.comparison import compared
 from core.evaluation.probes.tables import FIGURES
@@ -20,8 +23,9 @@ from core.models import shipped_bases
 from core.runs.events import Status
 from core.runs.run import Run
 from core.runs.store import Workspace
+from core.spec import CORPUS_PRESETS
 from pages.parts.jobs.battery import LABEL
-from pages.parts.probes import variants
+from pages.parts.probes import try_it, variants
 from pages.parts.probes.charts import PICTURES, picture
 from pages.parts.probes.methods import HOW
 from pages.parts.session import owner
@@ -209,6 +213,19 @@ def test_nothing_is_filled_in_that_an_upload_does_not_have(monkeypatch, smoke_sp
     assert app.caption[-1].value.endswith("Fill in the rest.")
     app.button[0].click().run()
     assert not app.exception and app.error[0].value.startswith("Choose a title and type an age")
+
+
+def test_without_diagnoses_the_disease_filled_in_is_that_of_the_first_code_with_words():
+    corpus = build(CORPUS_PRESETS["smoke"])
+    patients = corpus.patients.assign(diagnosis=None)
+    code, other = list(condition_words(corpus))[:2]
+    members = patients[patients["split"] == "member"]
+    patients.loc[:, "icd_codes"] = pd.Series([["no code"]] * len(patients), index=patients.index)
+    assert try_it._example(replace(corpus, patients=patients))[1] is False
+    patients.at[members.index[1], "icd_codes"] = ["no code", code, other]
+    example, whole = try_it._example(replace(corpus, patients=patients))
+    assert whole and example["patient_id"] == members["patient_id"].iloc[1]
+    assert example["disease"] == condition_words(corpus)[code]
 
 
 def test_a_base_model_that_is_not_there_is_a_sentence(monkeypatch, smoke_specs, tmp_path):
