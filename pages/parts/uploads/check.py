@@ -8,6 +8,8 @@ from typing import Any
 
 import streamlit as st
 
+from core.corpus.importing.importer import STAGES
+from core.evaluation.wording import percent
 from core.jobs.imports import CHECKS, Check
 from pages.parts.access import gate, viewer
 from pages.parts.common.durations import time_left
@@ -77,4 +79,8 @@ def _in_words(check: Check) -> str:
     progress = check.progress()
     if not progress.what:
         return "Starting"
-    return f"{progress.what.capitalize()}: {progress.done:,} of {progress.total:,}{time_left(progress.eta_seconds)}"
+    if progress.what == next(iter(STAGES)):  # reads a file, in bytes or rows
+        done = percent(progress.done / max(1, progress.total))
+    else:
+        done = f"{progress.done:,} of {progress.total:,} notes"
+    return f"{progress.what.capitalize()}: {done}{time_left(progress.eta_seconds)}"
