@@ -40,9 +40,15 @@ def curve(units: Units, *, resamples: int, seed: int) -> pd.DataFrame:
 
 
 def steps(units: Units) -> pd.DataFrame:
-    """The exact ROC curve, with a corner at every distinct score: columns fpr, tpr, threshold."""
+    """The exact ROC curve as a line of steps: columns fpr, tpr, from (0, 0) to (1, 1).
+
+    A line that goes right and then up from each point to the next is the whole curve: left out are the points where
+    such a line does not turn, which are most of thousands of scores.
+    """
     found = roc(units.score[units.member], units.score[~units.member])
-    return pd.DataFrame({"fpr": found.fpr, "tpr": found.tpr, "threshold": found.thresholds})
+    up, right = np.diff(found.tpr) > 0, np.diff(found.fpr) > 0
+    turns = np.concatenate([[True], up[:-1] & right[1:], [True]])
+    return pd.DataFrame({"fpr": found.fpr[turns], "tpr": found.tpr[turns]})
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def roc(
 
     Args:
         curves: Bands on a grid (`core.evaluation.membership.curve.curve`) by number of the run, its name and attack.
-        corners: The exact curves (`core.evaluation.membership.curve.steps`) by the same keys.
+        corners: The exact curves' steps (`core.evaluation.membership.curve.steps`) by the same keys.
         ceilings: What each guarantee allows, by number and name of the run.
         log: Whether both axes are logarithmic.
     """
@@ -52,7 +52,7 @@ def roc(
         style = {"color": COLOURS[number % 2], "dash": DASHES[attacks.index(attack) % len(DASHES)]}
         exact = corners[number, name, attack]
         if log:
-            table, exact = (rows[rows["fpr"] >= SMALLEST_RATE] for rows in (table, exact))
+            table, exact = table[table["fpr"] >= SMALLEST_RATE], _from_smallest_rate(exact)
         _curve(figure, table, exact, f"{name}: {attack}", style)
     grid = GRID[GRID >= SMALLEST_RATE] if log else GRID
     figure.add_scatter(
@@ -84,6 +84,12 @@ def roc(
     return figure
 
 
+def _from_smallest_rate(steps: pd.DataFrame) -> pd.DataFrame:
+    """The steps from the left end of a log axis on, where the curve is as high as after the last step before it."""
+    later = steps["fpr"] > SMALLEST_RATE
+    return pd.concat([steps[~later].tail(1).assign(fpr=SMALLEST_RATE), steps[later]])
+
+
 def _curve(figure: go.Figure, band: pd.DataFrame, exact: pd.DataFrame, name: str, style: Mapping[str, str]) -> None:
     """One attack on one run: its band, its exact curve, and hovers on the band's grid."""
     figure.add_scatter(
@@ -103,7 +109,7 @@ def _curve(figure: go.Figure, band: pd.DataFrame, exact: pd.DataFrame, name: str
         line={**style, "width": 3, "shape": "hv"},
         hoverinfo="skip",
     )
-    figure.add_scatter(  # invisible, for hovers: the exact curve has thousands of corners
+    figure.add_scatter(  # invisible, for hovers: the exact curve has many more points
         x=band["fpr"],
         y=band["tpr"],
         mode="markers",

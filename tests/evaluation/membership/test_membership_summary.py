@@ -11,7 +11,7 @@ from scipy import stats
 
 from core.attacks.membership.scores import SCORE_COLUMNS
 from core.attacks.membership.white_box import fitted_log_odds, folds
-from core.evaluation.membership.curve import caught, ceiling_for, curve
+from core.evaluation.membership.curve import caught, ceiling_for, curve, steps
 from core.evaluation.membership.resampling import Auc, Rates, population_thresholds
 from core.evaluation.membership.summary import figures, membership, over_splits, population_threshold
 from core.evaluation.membership.units import Units, long_notes, units
@@ -122,6 +122,17 @@ def test_the_curve_is_the_roc_curve_and_its_band_holds_it():
     assert table["tpr"].tolist() == pytest.approx([naive.tpr_at(fpr).tpr for fpr in table["fpr"]])
     inside = (table["low"] <= table["tpr"] + 1e-9) & (table["tpr"] <= table["high"] + 1e-9)
     assert inside.mean() > 0.9 and table["tpr"].is_monotonic_increasing and table["tpr"].iloc[-1] == 1
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("shift", [-1.0, 0.0, 3.0])
+def test_the_line_of_steps_is_the_whole_curve_with_few_points(ties, shift):
+    found = units(scores(5, shift=shift, ties=ties))
+    whole, line = roc(found.score[found.member], found.score[~found.member]), steps(found)
+    assert len(line) <= 2 + min(found.members, found.nonmembers)
+    assert [tuple(line.iloc[place]) for place in (0, -1)] == [(0, 0), (1, 1)]
+    for rate in (*whole.fpr, *(whole.fpr[1:] + whole.fpr[:-1]) / 2):
+        assert line.loc[line["fpr"] <= rate, "tpr"].max() == whole.tpr[whole.fpr <= rate].max()
 
 
 def test_decisions_by_hand():

@@ -346,6 +346,11 @@ def test_every_note_is_in_the_histogram():
     assert all(abs(sum(bar.y) - 1) < 1e-12 for bar in figure.data)
 
 
+def test_a_log_axis_begins_at_the_height_of_the_curve_there():
+    line = pd.DataFrame({"fpr": [0.0, 0.0002, 0.0006, 0.5, 1.0], "tpr": [0.1, 0.2, 0.3, 0.9, 1.0]})
+    assert charts._from_smallest_rate(line).to_numpy().tolist() == [[1e-3, 0.3], [0.5, 0.9], [1.0, 1.0]]
+
+
 @pytest.mark.parametrize("log", [False, True])
 def test_the_ceiling_is_drawn_for_the_runs_that_promise(log):
     table = pd.DataFrame({"fpr": [0.0, 0.5, 1.0], "tpr": [0.1, 0.6, 1.0], "low": [0, 0.5, 1], "high": [0.2, 0.7, 1]})
