@@ -38,8 +38,7 @@ def offer(runs: Mapping[str, Run]) -> None:
     ]
     if possible := [(name, run) for name, run in unfinished if run.has_model]:
         with st.container(border=True):
-            for name, run in possible:
-                _one(name, run, several=len(possible) > 1)
+            _follow(possible)
     for name, run in unfinished:
         if not run.has_model:
             _without_weights(name, run)
@@ -69,25 +68,31 @@ def _without_weights(name: str, run: Run) -> None:
         )
 
 
-def _one(name: str, run: Run, *, several: bool) -> None:
-    job = _job(run)
-    pace = monitor.POLL_SECONDS if job is not None and job.active else monitor.IDLE_SECONDS
-    gate.fragment(_live, run_every=pace)(name, run, None if job is None else job.state, several)
+def _follow(possible: Sequence[tuple[str, Run]]) -> None:
+    """Draw the audits of these runs again and again: in one fragment, since each is another request to the server."""
+    jobs = [_job(run) for _, run in possible]
+    pace = monitor.POLL_SECONDS if any(job is not None and job.active for job in jobs) else monitor.IDLE_SECONDS
+    gate.fragment(_live, run_every=pace)(possible, [_state(job) for job in jobs])
 
 
 def _job(run: Run) -> Job | None:
     return monitor.status(AUDIT + run.id)
 
 
-def _live(name: str, run: Run, drawn: str | None, several: bool) -> None:
-    """The state of one audit; the whole page is drawn again when it changes, in whichever browser."""
-    job = _job(run)
-    _show_audit(name, run, job, several)
-    if (None if job is None else job.state) != drawn:  # asked last, as in `monitor`: no click is swallowed
+def _state(job: Job | None) -> str | None:
+    return None if job is None else job.state
+
+
+def _live(possible: Sequence[tuple[str, Run]], drawn: Sequence[str | None]) -> None:
+    """The states of the audits; the whole page is drawn again when one changes, in whichever browser."""
+    jobs = [_job(run) for _, run in possible]
+    for (name, run), job in zip(possible, jobs, strict=True):
+        _show_audit(name, run, job, several=len(possible) > 1)
+    if [_state(job) for job in jobs] != drawn:  # asked last, as in `monitor`: no click is swallowed
         st.rerun()
 
 
-def _show_audit(name: str, run: Run, job: Job | None, several: bool) -> None:
+def _show_audit(name: str, run: Run, job: Job | None, *, several: bool) -> None:
     if job is not None and job.active:
         st.markdown(f"**Attacking “{name}”**")
         monitor.progress_bar(job, monitor.engine().progress(job.id))
