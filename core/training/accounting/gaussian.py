@@ -22,7 +22,6 @@ import math
 import numpy as np
 
 from core.common.formatting import setting_text
-from core.common.opacus_parts import GaussianAccountant
 from core.spec import Accountant
 from core.training.accounting.noise_search import LEAST_NOISE, Tolerance, least_log_noise
 from core.training.accounting.privacy_loss import (
@@ -169,6 +168,8 @@ def check_countable(steps: int) -> None:
 
 def _gdp(sigma: float, rate: float, steps: int, delta: float) -> float:
     """ε by Gaussian DP; inf where its root search finds no sign change (σ below about 0.3)."""
+    from core.common.opacus_parts import GaussianAccountant  # imports torch
+
     with quiet():
         accountant = GaussianAccountant()
         accountant.history = [(sigma, rate, steps)]

@@ -17,7 +17,6 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
-from core.common.opacus_parts import RDPAccountant, rdp_analysis
 from core.models.word_noise import gaussian_epsilon
 from core.training.accounting.loss_composition import ACCURACY, NEGLIGIBLE, Composed, both_directions
 from core.training.accounting.loss_distribution import Step
@@ -26,8 +25,9 @@ History = Mapping[tuple[float, float], int]  # (σ, q) → steps
 Frozen = tuple[tuple[tuple[float, float], int], ...]
 Orders = tuple[float, ...]
 
-# Opacus' orders stop at 63, which keeps ε above about 0.1 at δ = 1e-5, and start at 1.1, which is loose for a large ε.
-RDP_ORDERS: Orders = (1.01, 1.02, 1.05, *RDPAccountant.DEFAULT_ALPHAS, 72, 80, 96, 128, 192, 256, 512, 1024)
+# Opacus' orders, 1.1 to 63, and more: theirs keep ε above about 0.1 at δ = 1e-5, and are loose for a large ε.
+_OF_OPACUS: Orders = (*(1 + tenths / 10 for tenths in range(1, 100)), *range(12, 64))
+RDP_ORDERS: Orders = (1.01, 1.02, 1.05, *_OF_OPACUS, 72, 80, 96, 128, 192, 256, 512, 1024)
 COARSE_ORDERS: Orders = (2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 1024)  # looser, and 50 × faster
 MOST_UNITS = 1_000  # of one person; above this there is no numerical answer
 SEVERAL_UNITS = 64  # above this a coarser grid is used, which takes no longer
@@ -64,6 +64,8 @@ def renyi_divergences(history: History, orders: Orders = RDP_ORDERS) -> np.ndarr
 
 def epsilon_of_divergences(divergences: np.ndarray, delta: float, orders: Orders = RDP_ORDERS) -> float:
     """ε at `delta` that follows from Rényi divergences at these orders, at least 0; ∞ where there is no answer."""
+    from core.common.opacus_parts import rdp_analysis  # imports torch
+
     with quiet():
         try:
             spent = float(rdp_analysis.get_privacy_spent(orders=orders, rdp=divergences, delta=delta)[0])
@@ -75,6 +77,8 @@ def epsilon_of_divergences(divergences: np.ndarray, delta: float, orders: Orders
 @lru_cache(maxsize=64)
 def _of_a_step(sigma: float, rate: float, orders: Orders) -> np.ndarray:
     """Rényi divergences of one step at every order. Slow for orders that are not integers."""
+    from core.common.opacus_parts import rdp_analysis  # imports torch
+
     return rdp_analysis.compute_rdp(q=rate, noise_multiplier=sigma, steps=1, orders=orders)
 
 

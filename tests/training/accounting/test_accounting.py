@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +26,7 @@ from core.training.accounting.gaussian import (
 from core.training.accounting.mechanism import Mechanism
 from core.training.accounting.privacy_loss import MOST_STEPS
 
+ROOT = Path(__file__).resolve().parents[3]
 ACCOUNTANTS = ("prv", "rdp", "gdp")
 
 
@@ -234,3 +238,13 @@ def test_more_noise_never_costs_more_however_much_it_is(sigma):
 def test_the_margin_is_a_thousandth_above_ten():
 
     assert [with_margin(one) for one in (0.5, 5.0, 20.0)] == pytest.approx([0.505, 5.01, 20.02])
+
+
+def test_epsilon_of_a_run_needs_no_torch() -> None:
+    """Importing it takes seconds; `core runs` and a page that names ε must not wait for it."""
+    code = (
+        "import sys; import core.runs.ledger.totals, core.training.accounting.risk; "
+        "from core.training.accounting.gaussian import epsilon; "
+        "epsilon(noise_multiplier=1.0, sample_rate=0.1, steps=10, delta=1e-5); sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0  # noqa: S603

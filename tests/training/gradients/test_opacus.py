@@ -11,6 +11,8 @@ import pytest
 from opacus.accountants import GaussianAccountant, RDPAccountant
 from opacus.accountants.analysis import rdp
 
+from core.training.accounting.privacy_loss import RDP_ORDERS
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -37,4 +39,8 @@ def test_a_history_is_triples_of_sigma_rate_and_steps() -> None:
     accountant = GaussianAccountant()
     accountant.step(noise_multiplier=1.5, sample_rate=0.04)
     assert accountant.history == [(1.5, 0.04, 1)]
-    assert min(RDPAccountant.DEFAULT_ALPHAS) > 1 and max(RDPAccountant.DEFAULT_ALPHAS) == 63
+
+
+def test_its_orders_are_among_those_that_are_used() -> None:
+    assert RDP_ORDERS[3:-8] == tuple(RDPAccountant.DEFAULT_ALPHAS)
+    assert list(RDP_ORDERS) == sorted(RDP_ORDERS) and RDP_ORDERS[0] > 1
