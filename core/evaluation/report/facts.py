@@ -18,6 +18,7 @@ import pandas as pd
 
 from core.common.versions import versions
 from core.evaluation.guarantee.odds import mechanism_accuracy
+from core.evaluation.memorisation.left_out import counts_own_values
 from core.evaluation.report.commands import audit_command, report_commands
 from core.evaluation.report.crosswalk.cells import Evidence
 from core.evaluation.report.crosswalk.tables import frame, frameworks
@@ -57,7 +58,7 @@ from core.evaluation.report.tables import (
 from core.evaluation.report.what_follows import accepted_limits, conditions, limit_lines, still_open
 from core.evaluation.sweep.limit_measures import costs
 from core.evaluation.sweep.recommendation import COLUMNS, Recommendation
-from core.evaluation.wording import guaranteed_text, most_right_guesses
+from core.evaluation.wording import guaranteed_text, most_right_guesses, shared_values_sentence
 from core.runs.facts import RunFacts, run_facts
 from core.runs.ledger.choice import Choice
 from core.runs.ledger.entries import Ledger, Release, entry_of
@@ -172,7 +173,11 @@ def first_page(
         "glance": ten_facts(about, about_cohort, released_beside(chosen, releases, promise["sentences"])),
         "conditions": conditions(about, decision),
         "open": still_open(
-            about, decision, audited=bool(audits[chosen.id].outcomes()), recommended=recommendation is not None
+            about,
+            decision,
+            audited=bool(audits[chosen.id].outcomes()),
+            recommended=recommendation is not None,
+            shared=shared_values_sentence(corpus.shared_values) if counts_own_values(chosen.metrics) else "",
         ),
         "decision": decision.model_dump(mode="json"),
         "accepted_limits": limit_lines(tables["accepted_limits"]),

@@ -182,8 +182,13 @@ def _of_access(decision: Decision) -> str:
     return "Decide who receives the model, and whether they get its weights or an API."
 
 
-def still_open(subject: Subject, decision: Decision, *, audited: bool, recommended: bool) -> list[str]:
-    """What this report cannot answer, and how to answer it."""
+def still_open(
+    subject: Subject, decision: Decision, *, audited: bool, recommended: bool, shared: str = ""
+) -> list[str]:
+    """What this report cannot answer, and how to answer it.
+
+    `shared` says which patients' identifiers no figure counts (`wording.shared_values_sentence`); empty if all count.
+    """
     found = []
     if not audited and not subject.run.spec.is_base:
         found.append(f"Attacks beyond the quick audit: {audit_command(subject.run.id)}")
@@ -208,6 +213,8 @@ def still_open(subject: Subject, decision: Decision, *, audited: bool, recommend
     )
     if unknown:
         found.append(f"{unknown} more were not looked for: no patient’s value is known that could be searched for.")
+    if shared:
+        found.append(shared)
     if unmeasured := _count(subject.tables["accepted_limits"], NOT_MEASURED):
         found.append(f"Accepted limits that were not measured: {unmeasured}.")
     if decision.accepted and not (recommended or decision.limits):

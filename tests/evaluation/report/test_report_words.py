@@ -13,14 +13,15 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.attacks.evaluation_set import MOST
+from core.corpus.tables import Corpus
 from core.evaluation.comparison import differences
 from core.evaluation.registry import figure_text
 from core.evaluation.report import html
-from core.evaluation.report.facts import _beside, build
+from core.evaluation.report.facts import _beside, build, first_page
 from core.evaluation.report.findings import noise_alone
 from core.evaluation.report.glance import _known_words
 from core.evaluation.report.tables import controls
-from core.evaluation.wording import signed
+from core.evaluation.wording import shared_values_sentence, signed
 from core.runs.run import Run
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, VocabularySpec
@@ -226,3 +227,13 @@ def test_a_report_looks_for_the_control_that_is_stored(workspace: Workspace, smo
     told = {one["run"]: " ".join(one["sentences"]) for one in build(workspace, runs).facts["verdict"]}
     assert "The same training without noise: the loss attack" in told[runs[1].id]
     assert "without noise:" not in told[runs[0].id]
+
+
+def test_the_first_page_says_whose_identifiers_no_figure_counts(workspace, smoke_specs, monkeypatch):
+    """A name that two imported patients have is nobody's leak: the share of patients named leaves it out."""
+    shared = frozenset({("P0001", "full_name"), ("P0002", "full_name")})
+    monkeypatch.setattr(Corpus, "shared_values", property(lambda corpus: shared))
+    told, runs = shared_values_sentence(shared), [workspace.run(smoke_specs["plain"].run_id)]
+    assert told not in first_page(workspace, runs).facts["open"], "figures of an earlier version count them"
+    monkeypatch.setattr("core.evaluation.report.facts.counts_own_values", lambda metrics: True)
+    assert told in first_page(workspace, runs).facts["open"]
