@@ -288,9 +288,12 @@ def _beside(workspace: Workspace, run: Run, runs: Sequence[Run]) -> list[str]:
 
 
 def _not_attacked(run: Run) -> str:
+    made = "prompt extraction and the loss attack on membership"
+    if run.metrics["metric"].str.startswith("exposure:").any():
+        made = "prompt extraction, the loss attack on membership, and exposure of canaries"
     return (
-        f"{run.id} had the quick audit only: prompt extraction, the loss attack on membership, and exposure of "
-        f"canaries. The other attacks were not run; to run them: {audit_command(run.id)}"
+        f"{run.id} had the quick audit only: {made}. The other attacks were not run; to run them: "
+        f"{audit_command(run.id)}"
     )
 
 

@@ -212,7 +212,8 @@ def still_open(
         f"{len(untested) - unknown} of HIPAA’s 18 identifiers were not looked for: they are not fields of a record."
     )
     if unknown:
-        found.append(f"{unknown} more were not looked for: no patient’s value is known that could be searched for.")
+        more = "1 more was" if unknown == 1 else f"{unknown} more were"
+        found.append(f"{more} not looked for: no patient’s value is known that could be searched for.")
     if shared:
         found.append(shared)
     if unmeasured := _count(subject.tables["accepted_limits"], NOT_MEASURED):

@@ -17,11 +17,16 @@ from core.corpus.tables import Corpus
 from core.evaluation.comparison import differences
 from core.evaluation.registry import figure_text
 from core.evaluation.report import html
-from core.evaluation.report.facts import _beside, build, first_page
+from core.evaluation.report.crosswalk.cells import Evidence
+from core.evaluation.report.crosswalk.nist_aml import attacks
+from core.evaluation.report.decision import Decision
+from core.evaluation.report.facts import Report, _beside, _not_attacked, build, first_page
 from core.evaluation.report.findings import noise_alone
-from core.evaluation.report.glance import _known_words
+from core.evaluation.report.glance import Subject, _known_words
 from core.evaluation.report.tables import controls
+from core.evaluation.report.what_follows import still_open
 from core.evaluation.wording import shared_values_sentence, signed
+from core.runs.facts import UNKNOWN
 from core.runs.run import Run
 from core.runs.store import Workspace
 from core.spec import CORPUS_PRESETS, ModelSpec, PrivacySpec, RunSpec, TrainingSpec, VocabularySpec
@@ -237,3 +242,66 @@ def test_the_first_page_says_whose_identifiers_no_figure_counts(workspace, smoke
     assert told not in first_page(workspace, runs).facts["open"], "figures of an earlier version count them"
     monkeypatch.setattr("core.evaluation.report.facts.counts_own_values", lambda metrics: True)
     assert told in first_page(workspace, runs).facts["open"]
+
+
+@pytest.fixture(scope="module")
+def reports(workspace, smoke_specs):
+    return {name: build(workspace, [workspace.run(smoke_specs[name].run_id)], now=0.0) for name in ("plain", "dp")}
+
+
+def about(report: Report, **tables: pd.DataFrame) -> Subject:
+    run = SimpleNamespace(id=report.facts["subject"]["run"])
+    run.spec = RunSpec.model_validate(report.facts["specs"][run.id])
+    return Subject.of(cast(Run, run), "A", report.tables | tables, 3)
+
+
+def test_without_privacy_no_cell_speaks_of_the_noise(reports):
+    told = {
+        name: " ".join(cell["text"] for one in report.facts["crosswalk"] for cell in one["cells"])
+        for name, report in reports.items()
+    }
+    for words in ("The noise consists of floating-point numbers", "through q and σ", "noise and accounting are"):
+        assert words in told["dp"] and words not in told["plain"], words
+
+
+def test_a_report_without_canaries_does_not_describe_them(reports):
+    """Notes of few patients get none."""
+    report, metrics = reports["dp"], pd.DataFrame({"metric": ["auc_loss", "exposure:8"]})
+    page = html.render(report)
+    assert "each inserted or not by a" in page and "have as many copies" not in page and "1.44 bits" in page
+    page = html.render(Report(report.facts | {"cohort": report.facts["cohort"] | {"canaries": 0}}, report.tables))
+    assert "There are no canaries." in page and "1.44 bits" not in page and "Canaries: 0" not in page
+    told = [_not_attacked(cast(Run, SimpleNamespace(id="r", metrics=rows))) for rows in (metrics, metrics.head(1))]
+    assert "and exposure of canaries." in told[0] and "canaries" not in told[1]
+
+
+def test_why_rare_diseases_were_not_compared(reports):
+    report = reports["dp"]
+    run = report.facts["subject"]["run"]
+    few = pd.DataFrame([{"run": run, "attack": "loss", "rarity": "too few held-out patients", "p_corrected": math.nan}])
+    none, figures = few.head(0), {run: ["This run has figures only: x."]}
+    for trends, said, why in (
+        (few, {}, "Not measured: too few held-out patients."),
+        (none, figures, "Not measured: this run has figures only: x."),
+        (none, {run: []}, "Not measured: no patient has diagnosis codes."),
+    ):
+        evidence = Evidence(about(report, rarity_trends=trends), report.facts["label"], report.facts | {"rarity": said})
+        assert evidence.rarity("x").text == why
+    assert "This run has figures only: x." in part("rarity", "rarity", [], [], figures, {run: "A"})
+    assert "no patient has diagnosis codes" in part("rarity", "rarity", [], [], {run: []}, {run: "A"})
+
+
+def test_one_identifier_that_nobody_has_was_not_looked_for(reports):
+    hipaa = reports["dp"].tables["hipaa"].copy()
+    hipaa.loc[hipaa["number"] == 7, ["tested", "note"]] = ["no", UNKNOWN]
+    lines = still_open(about(reports["dp"], hipaa=hipaa), Decision(), audited=True, recommended=True)
+    assert any(line.startswith("1 more was not looked for: ") for line in lines)
+
+
+@pytest.mark.parametrize(("kind", "words"), [("gpt2", "an opening that it continues"), ("bert", "one to be completed")])
+def test_a_masked_model_completes_texts(reports, kind, words):
+    subject, report = about(reports["dp"]), reports["dp"]
+    model = subject.run.spec.model.model_copy(update={"kind": kind})
+    subject.run.spec = subject.run.spec.model_copy(update={"model": model})
+    told = [cell.text for cell in attacks(Evidence(subject, report.facts["label"], report.facts)).cells]
+    assert sum(words in text for text in told) == 1

@@ -179,9 +179,12 @@ class Evidence:
 
     def rarity(self, item: str) -> Cell:
         """Leakage by rarity of the disease profile, under the first attack that could be tested."""
-        rows = [row for row in self.subject.rows("rarity_trends") if not math.isnan(row["p_corrected"])]
+        every = self.subject.rows("rarity_trends")
+        rows = [row for row in every if not math.isnan(row["p_corrected"])]
         if not rows:
-            return Cell(item, "open", "Not measured: no patient has diagnosis codes, or too few have.", "rarity")
+            told = self.facts["rarity"].get(self.subject.run.id, [])
+            why = f"{every[0]['rarity']}." if every else told[0] if told else "no patient has diagnosis codes."
+            return Cell(item, "open", f"Not measured: {why[0].lower()}{why[1:]}", "rarity")
         said = str(rows[0]["rarity"])
         answer = f"{said[0].upper()}{said[1:]}, by {in_words(rows[0]['attack'])}."
         return Cell(

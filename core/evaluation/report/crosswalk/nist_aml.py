@@ -9,6 +9,7 @@ def attacks(evidence: Evidence) -> Framework:
     """Privacy compromises of the taxonomy by their identifiers."""
     e = evidence
     weights = e.answer("access") == "weights"
+    reads = "only an opening that it continues" if e.subject.run.spec.model.kind == "gpt2" else "one to be completed"
     extraction = (
         Cell(
             "NISTAML.031 Model extraction",
@@ -48,11 +49,7 @@ def attacks(evidence: Evidence) -> Framework:
         e.verbatim("NISTAML.038 Data extraction: whole notes"),
         e.exposure("NISTAML.038 Data extraction: planted canaries"),
         Cell("NISTAML.039 Compromising connected resources", "argued", "The model is connected to nothing."),
-        Cell(
-            "NISTAML.018 Prompt injection",
-            "argued",
-            "The model follows no instructions: every text is only an opening that it continues.",
-        ),
+        Cell("NISTAML.018 Prompt injection", "argued", f"The model follows no instructions: every text is {reads}."),
         Cell(
             "NISTAML.015 Indirect prompt injection",
             "argued",

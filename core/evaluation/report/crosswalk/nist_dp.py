@@ -13,6 +13,8 @@ from core.runs.facts import FLOATING_POINT
 COMPARED = "Wording compared with the draft of December 2023, and with summaries of the final text."
 MEANINGFUL = 10.0  # summaries of the publication say that a larger ε may give no meaningful protection
 LARGEST_DELTA = 1e-5  # and that it calls a larger δ suspicious, whatever n is
+NO_NOISE = "No noise was added."
+NOT_HIDDEN = "Training time is not hidden, and nothing hides the notes in the model."
 REPEATABLE_NOISE = "Noise that can be generated again (a point of this report)"
 
 
@@ -60,7 +62,7 @@ def pyramid(evidence: Evidence) -> Framework:
             "open",
             "Those who train see all notes and are trusted. Nothing separates the notes from those who get the model.",
         ),
-        Cell("Side channels", "open", f"{FLOATING_POINT} Training time is not hidden."),
+        Cell("Side channels", "open", f"{FLOATING_POINT} Training time is not hidden." if private else NOT_HIDDEN),
         _collection(evidence),
     )
     return Framework(
@@ -107,11 +109,13 @@ def hazards(evidence: Evidence) -> Framework:
         ),
         Cell(REPEATABLE_NOISE, "recorded" if e.subject.protected else "open", label["noise"], "label-noise")
         if private
-        else Cell(REPEATABLE_NOISE, "open", "No noise was added.", "label"),
+        else Cell(REPEATABLE_NOISE, "open", NO_NOISE, "label"),
         _texts(e),
         Cell("Other releases of the same data", "recorded", e.fact("released"), "fact-released"),
         _tuned(evidence),
-        Cell("Quantities treated as public", "argued", COUNTED, "not-protected" if private else ""),
+        Cell("Quantities treated as public", "argued", COUNTED, "not-protected")
+        if private
+        else Cell("Quantities treated as public", "open", "Nothing about the notes is protected.", "label"),
         Cell("An audit in place of a proof", "open", CONTRADICTED, "fact-audit")
         if e.subject.alarmed
         else Cell(
@@ -129,8 +133,12 @@ def hazards(evidence: Evidence) -> Framework:
             "open",
             "Clipping, noise and accounting are this program’s own. They are compared with Opacus and dp-accounting in "
             "tests; no one outside the project has reviewed them.",
-        ),
-        Cell("Floating-point arithmetic", "open", FLOATING_POINT),
+        )
+        if private
+        else Cell("An implementation of one’s own", "open", "No private algorithm was used.", "label"),
+        Cell("Floating-point arithmetic", "open", FLOATING_POINT)
+        if private
+        else Cell("Floating-point arithmetic", "open", NO_NOISE, "label"),
         Cell("Timing and error channels", "argued", "Recipients get a trained model; the notes cannot be queried."),
         Cell(
             "Free text names other people",
