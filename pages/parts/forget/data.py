@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from core.attacks.memorisation.own_values import own_hits
 from core.evaluation import forgetting as figures
 from core.pipeline import forgetting
 from core.pipeline.forgetting import APPROXIMATE, PRIVATE, RETRAINED, Comparison
@@ -62,7 +63,7 @@ def why_first(run: Run, runs: list[Run]) -> str:
 
 
 def patients(run: Run) -> dict[str, int]:
-    """Members by the number of the run's stored texts that hold a value of theirs, most first."""
+    """Members by the number of the run's stored texts that hold a value of theirs alone, most first."""
     return _patients(str(run.folder), run)
 
 
@@ -72,6 +73,7 @@ def _patients(folder: str, _run: Run) -> dict[str, int]:
         hits = _run.table("hits")
     except TableMissing:
         hits = pd.DataFrame(columns=["rule", "split", "kind", "patient_id", "generation_id"])
+    hits = own_hits(hits, resources.shared_values(_run.spec.corpus, owner.workspace()))
     ours = hits[(hits["rule"] == "value") & (hits["split"] == "member") & (hits["kind"] != "coincidence")]
     texts = (
         ours.groupby("patient_id")["generation_id"].nunique().sort_index().sort_values(ascending=False, kind="stable")
