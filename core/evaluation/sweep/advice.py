@@ -73,7 +73,7 @@ def advise(
         if untried(made):
             sentences.append(_how_to_audit(run))
     if control is not None and AUC in limits.risks:
-        sentences.append(_beside_the_public_model(control))
+        sentences.append(_beside_the_public_model(control, limits.risks[AUC]))
     plain = found.loc[found["epsilon"] == math.inf, "run_id"].unique()
     sentences += overfitted(workspace.run(plain[0]), len(plain)) if len(plain) else []
     return replace(made, sentences=tuple(sentences))
@@ -102,15 +102,21 @@ def untried(made: Recommendation) -> bool:
     return len(judged) > 0 and int(judged["attacks"].max()) <= 1
 
 
-def _beside_the_public_model(control: Interval) -> str:
-    """The AUC that the two groups of patients have without any training, which may be below 0.5."""
+def _beside_the_public_model(control: Interval, limit: float) -> str:
+    """The AUC that the two groups of patients have without any training, which may be below 0.5.
+
+    Of few patients not even this interval meets the `limit` on a model's AUC, and no ε changes that.
+    """
     value, low, high = (registry.measure_text(AUC, end) for end in (control.value, control.low, control.high))
     told = (
         f"The public model, which read none of these notes, has {registry.measure_name(AUC)} {value} ({low} to {high}) "
         "by the loss attack:"
     )
     if control.low <= BLIND <= control.high:
-        return f"{told} without training, it does not distinguish the groups."
+        told = f"{told} without training, it does not distinguish the groups."
+        if control.high <= limit:
+            return told
+        return f"{told} Not even this interval meets your limit: to show that a model does, it takes more patients."
     return f"{told} the groups differ by that much without any training."
 
 
