@@ -18,7 +18,7 @@ NAMES, PATIENT_AUC, BITS = "texts_with_name", "auc_loss_patients", "bits_per_cha
 PRIVATE, NOISELESS, PLAIN, BASE = "private run", "same training without noise", "without privacy", "public model"
 MODELS = (BASE, PRIVATE, NOISELESS, PLAIN)  # from the least to the most that a model can have learned from one note
 _ABOUT = {
-    BASE: "has read no note of this hospital",
+    BASE: "has read none of these notes",
     PRIVATE: "each {unit}'s gradient clipped, and noise added to every step",
     NOISELESS: "the same steps, batches and clipping as the private run, without noise",
     PLAIN: "its own number of epochs and batch size, neither clipping nor noise",

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.common.formatting import epochs_text
 from core.evaluation.sweep.noise_grid import PANELS, Setting, budget
+from core.evaluation.sweep.sweeps import Sweep
 from core.runs.store import Workspace
+from core.spec import CorpusSpec
 from pages.parts.tradeoff.hypothetical import noise_grid
 from tests.pages.visit import WAIT, visit
 
@@ -67,3 +72,17 @@ def test_a_single_epoch_is_no_plural() -> None:
 
     (said,) = [one.value for one in AppTest.from_function(head, default_timeout=WAIT).run().markdown]
     assert said.startswith("Starting from one run (σ = 1, 1 epoch, batches of 64 notes), one setting varies at a time.")
+
+
+@pytest.mark.parametrize(
+    ("kind", "imported", "metric"),
+    [
+        ("gpt2", None, "bits_per_character"),
+        ("distilbert", None, "entity_f1"),
+        ("distilbert", "0" * 16, "bits_per_character"),
+    ],
+)
+def test_no_entities_are_measured_on_imported_notes(kind, imported, metric) -> None:
+    """They have no labels, so a masked model's F1 is not known for any setting, its own included."""
+    sweep = SimpleNamespace(model=SimpleNamespace(kind=kind), corpus=CorpusSpec(imported=imported))
+    assert noise_grid.useful_metric(cast(Sweep, sweep)) == metric

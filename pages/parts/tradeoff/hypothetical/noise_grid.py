@@ -18,12 +18,16 @@ from pages.parts.common import chart_style
 from pages.parts.common.data_table import data_table
 from pages.parts.session import owner, resources
 
-METRICS = {"gpt2": "bits_per_character"}  # usefulness by the kind of model; of others the F1 of entities
-OTHERWISE = "entity_f1"
+BITS, ENTITIES = "bits_per_character", "entity_f1"
 SCALED = (
     "With σ in proportion to the root of the batch size, a larger batch costs no more ε, while the noise of a step's "
     "mean gradient falls. The learning rate falls where that noise is large."
 )
+
+
+def useful_metric(sweep: Sweep) -> str:
+    """How usefulness is measured: of masked models by entities, except on imported notes, which have no labels."""
+    return BITS if sweep.model.kind == "gpt2" or sweep.corpus.imported is not None else ENTITIES
 
 
 def example(sweep: Sweep) -> Run | None:
@@ -45,7 +49,7 @@ def show(sweep: Sweep) -> None:
         for run in same
         if run.spec.privacy.unit == "note" and run.spec.training.clip_norm is None and run.spec.without is None
     )
-    metric = METRICS.get(sweep.model.kind, OTHERWISE)
+    metric = useful_metric(sweep)
     name = figure_of(metric).label
     if found is None:
         _show_budget(example(sweep), name)
