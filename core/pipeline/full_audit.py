@@ -104,7 +104,7 @@ def audit(
             workspace.begin_audit(run.id, run.spec.corpus)
             events = EventLog(folder, on_event)
             with _under_way(folder, events):
-                events.stage("notes", "Reading the hospital's notes and the model")
+                events.stage("notes", "Reading the notes and the model")
                 return _Battery(run, workspace, events, stop).go(chosen, again)
 
 

@@ -197,7 +197,7 @@ class RunBuilder:
             self._mark(work, "failed", message)
 
     def _stages(self, work: Path, log: EventLog) -> None:
-        log.stage("corpus", "Reading the hospital's notes (generating them first if necessary)")
+        log.stage("corpus", _reading_message(self.spec))
         corpus = self.workspace.corpus(self.spec.corpus).without(self.spec.without)
         self._check_stop()
         lm = self._trained(work, corpus, log)
@@ -368,6 +368,13 @@ class RunBuilder:
             log.emit({"event": "failed", "message": str(error)})
         except OSError:  # the disk has no room even for that: leave nothing behind that looks like a run
             self.workspace.discard(work)
+
+
+def _reading_message(spec: RunSpec) -> str:
+    """Imported notes are never generated, and come from no hospital of this program."""
+    if spec.corpus.imported is not None:
+        return "Reading the imported notes"
+    return "Reading the hospital's notes (generating them first if necessary)"
 
 
 def _training_message(spec: RunSpec) -> str:

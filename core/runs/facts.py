@@ -183,7 +183,8 @@ def guarantee(mechanism: Mechanism, choice: Choice | None = None) -> dict[str, A
 def promise_sentence(spec: RunSpec, mechanism: Mechanism | None, choice: Choice | None = None) -> str:
     """The guarantee, or that there is none, in one sentence; a second one if it does not cover all notes."""
     if spec.is_base:
-        return "The model was never trained on the hospital's notes."
+        whose = "the hospital's" if spec.corpus.imported is None else "the imported"
+        return f"The model was never trained on {whose} notes."
     if mechanism is None:
         if spec.training.clip_norm is not None:
             return f"{NONE} Its gradients were clipped, but without noise that guarantees nothing."

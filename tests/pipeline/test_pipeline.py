@@ -15,6 +15,7 @@ import pytest
 from core.common.errors import Cancelled
 from core.corpus.synthetic.canaries import draw
 from core.evaluation.summary import summarise
+from core.pipeline import training_run
 from core.pipeline.epochs.evaluation import tracked_canaries
 from core.pipeline.training_run import execute
 from core.runs.events import read_events, read_status
@@ -180,3 +181,10 @@ def test_bad_input_is_a_sentence_and_leaves_no_run(workspace: Workspace, smoke_s
         execute(spec, workspace)
     assert workspace.find(spec) is None
     assert json.loads((workspace.work(spec.run_id) / "status.json").read_text())["state"] == "failed"
+
+
+def test_imported_notes_are_read_and_never_generated(smoke_specs: dict[str, RunSpec]) -> None:
+    spec = smoke_specs["plain"]
+    own = spec.model_copy(update={"corpus": spec.corpus.model_copy(update={"imported": "0" * 16})})
+    assert training_run._reading_message(own) == "Reading the imported notes"
+    assert "generating them" in training_run._reading_message(spec)

@@ -169,3 +169,10 @@ def test_shares_stand_with_their_own_intervals():
     (row,) = [row for row in hipaa_rows(metrics) if row["tested"] != "no"]
     names = ("value", "low", "high", "control", "control_low", "control_high")
     assert [row[name] for name in names] == [0.4, 0.3, 0.5, 0.2, 0.1, 0.25]
+
+
+def test_the_public_model_of_imported_notes_read_no_notes_of_a_hospital(workspace, smoke_specs):
+    run = workspace.run(smoke_specs["base"].run_id)
+    spec = run.spec.model_copy(update={"corpus": imported(run.spec)})
+    told = [run_facts("x", one, None, run.metrics).promise for one in (run.spec, spec)]
+    assert told == [f"The model was never trained on {whose} notes." for whose in ("the hospital's", "the imported")]
