@@ -345,6 +345,8 @@ def _few(ticks: list[float], values: pd.Series) -> list[float]:
 
 
 def _round_numbers(values: pd.Series) -> list[float]:
-    """Ticks of a log axis that do not overlap: 1, 2 and 5 for a wide range of values, more digits for a narrow one."""
-    digits = (1, 2, 5) if values.max() > 8 * values.min() else (1, 1.5, 2, 3, 4, 5, 6, 8)
+    """Ticks of a log axis that do not overlap: the wider the range of values, the fewer digits."""
+    ratio = values.max() / values.min()
+    steps = ((200, (1,)), (20, (1, 3)), (8, (1, 2, 5)))
+    digits = next((digits for least, digits in steps if ratio > least), (1, 1.5, 2, 3, 4, 5, 6, 8))
     return [digit * 10**power for power in range(6) for digit in digits]

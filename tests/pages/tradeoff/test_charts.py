@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -71,3 +72,12 @@ def test_the_four_ways_to_vary_a_training_have_titles_that_fit_beside_one_anothe
     figure = noise_grid._chart(Setting(2.0, 2.0, 16.0), spent.assign(epsilon=8.0), None, "")
     axes = list(figure.select_xaxes())
     assert [axis.title.text for axis in axes] == ["noise σ", "epochs", "batch,<br>σ fixed", "batch,<br>σ ∝ √batch"]
+
+
+@pytest.mark.parametrize(("low", "high"), [(2.2, 3.0), (2.2, 4.4), (3.9, 33.0), (1.94, 107.0), (1.94, 980.0)])
+def test_ticks_of_perplexity_do_not_overlap(low: float, high: float) -> None:
+    """A model without privacy on few own notes has 1.94, and the public one 107."""
+    ticks = [tick for tick in charts._round_numbers(pd.Series([low, high])) if low / 1.2 <= tick <= high * 1.2]
+    height = charts.HEIGHT * 0.3  # of one panel, in pixels: a line of text has 15
+    nearest = min(math.log(after / before) for before, after in pairwise(ticks)) / math.log(1.4 * high / low)
+    assert len(ticks) >= 2 and nearest * height > 15
