@@ -20,6 +20,15 @@ _FEWEST_DIGITS = 6  # a shorter number counts only with the word "MRN" before it
 _TITLES = {"mr", "mrs", "ms", "miss", "dr", "prof", "sir", "mx"}
 _SUFFIXES = {"jr", "sr", "ii", "iii", "iv", "md", "phd", "dds", "dvm", "rn"}
 _PARTICLES = {"de", "del", "della", "der", "den", "di", "da", "la", "le", "van", "von", "bin", "al", "el", "st"}
+_LETTERS_BESIDE = re.compile(r"[^\W\d_][0-9]|[0-9][^\W\d_]")
+_FEWEST_BESIDE = 4  # digits of a number that counts with the letters beside them
+_FLAT_ALONE = re.compile(
+    r"(?:apt|apartment|flat|suite|ste|unit|room|rm|floor|fl|#)[.:]?\s*#?\s*[^\W_]{1,5}"
+    r"|[0-9]{1,3}(?:st|nd|rd|th)?\s+(?:floor|fl)\.?"
+)
+_AROUND_MAIL = re.compile(r"[<>()\[\],;:\"]")
+_MAIL = re.compile(r"[^\s<>()\[\],;:\"]+@[^\s<>()\[\],;:\"]+")
+_BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
 _UNIT = re.compile(r"(?<=[0-9])\s+(?=(?:mg|mcg|g|ml|units?)\b)")
 _STREET_UNIT = re.compile(r"\b(?:apt|suite|unit|ste)\b.*$")
 
@@ -42,11 +51,18 @@ def forms(field: str, value: str) -> tuple[str, list[Form]]:
         return _number_forms(field, value)
     if field == "address":
         return _address_forms(value)
+    value = mail_alone(value) if field == "email" else value
     found = words(value)
     patterns = [Form(_as_words(found))] if found and (field != "email" or "@" in value) else []
     if field == "medication" and _UNIT.search(value.lower()):
         patterns.append(Form(_as_words(words(_UNIT.sub("", value.lower())))))
     return " ".join(found) if field != "email" else "".join(fold(value)[0].split()), patterns
+
+
+def mail_alone(cell: str) -> str:
+    """The e-mail address of “Maria Keller <maria@example.org>” or “mailto:maria@example.org”."""
+    found = _MAIL.search(cell) if _AROUND_MAIL.search(cell) else None
+    return found.group() if found else cell
 
 
 def _as_words(found: list[str]) -> str:
@@ -55,8 +71,13 @@ def _as_words(found: list[str]) -> str:
 
 def _name_forms(value: str) -> tuple[str, list[Form]]:
     """First [middle] last and "Last, First [middle]", each also without the middle names or with their initials."""
+    as_written = words(value)
+    bracketed = bool(_BRACKETS.search(value))  # “Maria (Mia) Keller”, “Maria Keller (née Schmidt)”
+    if bracketed and len(words(_BRACKETS.sub(" ", value))) > 1:
+        value = _BRACKETS.sub(" ", value)
     head, comma, tail = value.partition(",")
-    if comma and words(tail) and words(tail)[0] not in _SUFFIXES:
+    turned = bool(comma and words(tail) and words(tail)[0] not in _SUFFIXES)
+    if turned:
         value = f"{tail} {head}"  # the record itself has "Keller, Maria"
     parts = [words(part) for part in value.split()]
     parts = [part for part in parts if part]
@@ -76,23 +97,52 @@ def _name_forms(value: str) -> tuple[str, list[Form]]:
     for between in sorted(middles):
         found.append(Form(_as_words([*first, *between, *last])))
         found.append(Form(_as_words([*last, *first, *between]), comma_before=len(last)))
-    return " ".join([*first, *sum(middle, []), *last]), found
+    if turned:  # "García Márquez, Gabriel": all that is before the comma is the last name
+        found.append(Form(_as_words([*words(head), *words(tail)]), comma_before=len(words(head))))
+    if bracketed:
+        found.append(Form(_as_words(as_written)))
+    return " ".join([*first, *sum(middle, []), *last]), list(dict.fromkeys(found))
 
 
 def _number_forms(field: str, value: str) -> tuple[str, list[Form]]:
     if field == "phone":
-        value = re.split(r"x|ext", value.lower())[0]
+        value = without_extension(value)
     number = digits(value)
     if field == "phone" and len(number) > 10:
         number = re.sub(r"^(?:00)?1(?=[0-9]{10}$)", "", number)
+    if field != "phone" and _LETTERS_BESIDE.search(fold(value)[0]):
+        return _lettered_forms(field, number, words(value))
     if len(number) >= _FEWEST_DIGITS:
         return number, [Form(number)]
     return (number, [Form(f" mrn {number} ")]) if number and field == "mrn" else ("", [])
 
 
+def without_extension(phone: str) -> str:
+    """A telephone number in lower case, up to an “x” or “ext” after its digits."""
+    return re.split(r"(?<=[0-9])[^0-9]*?x", phone.lower())[0]
+
+
+def _lettered_forms(field: str, number: str, written: list[str]) -> tuple[str, list[Form]]:
+    """A number with letters beside its digits, “M884213” or “12A4567”: as it is written, and its digits if together."""
+    whole = "".join(written)
+    together = number in whole
+    found = [Form(number)] if together and len(number) >= _FEWEST_DIGITS else []
+    if len(whole) >= _FEWEST_DIGITS and len(number) >= _FEWEST_BESIDE:
+        found.append(Form(_as_words(written)))
+    if field == "mrn" and len(number) < _FEWEST_DIGITS:
+        found += [Form(_as_words(["mrn", *rest])) for rest in ([[number]] if together else []) + [written]]
+    return (number if together else whole), found
+
+
+def street_line(address: str) -> str:
+    """The line of an address that says the street: the first one (up to a comma or line end) that is no flat alone."""
+    lines = [line.strip() for line in re.split(r"[\n,]", address.strip())]
+    return next((line for line in lines if not _FLAT_ALONE.fullmatch(fold(line)[0])), "")
+
+
 def _address_forms(value: str) -> tuple[str, list[Form]]:
-    """The street line (up to a comma or line end), also without the flat number; it must contain a house number."""
-    street = re.split(r"[\n,]", fold(value.strip())[0])[0]
+    """The street line, also without the flat number; it must contain a house number."""
+    street = fold(street_line(value))[0]
     lines = {_as_words(words(line)) for line in (street, _STREET_UNIT.sub("", street)) if len(words(line)) > 1}
     lines = {line for line in lines if any(character.isdigit() for character in line)}
     return " ".join(words(street)), [Form(line) for line in sorted(lines)]
@@ -119,9 +169,9 @@ def judge(field: str, text: FoldedText, start: int, end: int, stored: str, comma
     first, last = spans[0][0], spans[-1][1]
     gaps = [text.folded[left[1] : right[0]] for left, right in zip(spans, spans[1:], strict=False)]
     if field == "full_name":
-        return (first, last) if _is_name(text.folded, spans, gaps, comma_before) else None
+        return (first, last) if _is_name(text.folded, spans, gaps, comma_before, stored) else None
     if field == "email":
-        same = "".join(text.folded[first:last].split()) == "".join(stored.split())
+        same = "".join(text.folded[first:last].split()) == "".join(mail_alone(stored).split())
         glued = _EMAIL_BEFORE.search(text.folded, max(0, first - 1), first) or _EMAIL_AFTER.match(text.folded, last)
         return (first, last) if same and not glued else None
     if not all(_LOOSE_GAP.fullmatch(gap) for gap in gaps):
@@ -141,14 +191,20 @@ _GLUED_BEFORE = re.compile(r"[^\W_]['-]\Z")
 _GLUED_AFTER = re.compile(r"-[^\W_]|@|\s@\s?[\w-]+\s?\.\s?\w")  # “kim @ bedside” is not an address
 
 
-def _is_name(folded: str, spans: list[tuple[int, int]], gaps: list[str], comma_before: int) -> bool:
+def _is_name(folded: str, spans: list[tuple[int, int]], gaps: list[str], comma_before: int, stored: str) -> bool:
     for number, gap in enumerate(gaps, 1):
         initial = spans[number - 1][1] - spans[number - 1][0] == 1
         allowed = _COMMA_GAP if number == comma_before else (_AFTER_INITIAL if initial and "." in gap else _NAME_GAP)
-        if not allowed.fullmatch(gap):
+        if not allowed.fullmatch(gap) and not _in_record(folded[spans[number - 1][0] : spans[number][1]], stored):
             return False
     before = _GLUED_BEFORE.search(folded, max(0, spans[0][0] - 2), spans[0][0])
     return not before and not _GLUED_AFTER.match(folded, spans[-1][1])
+
+
+def _in_record(pair: str, stored: str) -> bool:
+    """Whether the record writes these two words with just these marks between: “St. Clair”, “J.R.”, “(Mia) Keller”."""
+    pair, stored = (" ".join(one.split()) for one in (pair, stored))
+    return re.search(rf"(?<!\w){re.escape(pair)}(?!\w)", stored) is not None
 
 
 _CUE_GLUED = re.compile(r"(?:\b|_)(?:mrn|ssn|id|no|tel|phone|ph|fax|cell|mobile)\Z")

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from core.phi.dates import MONTH_NUMBER
 from core.phi.fields import DIRECT
 from core.phi.normalise import digits
-from core.phi.patterns import forms
+from core.phi.patterns import forms, mail_alone, street_line, without_extension
 
 _LETTER_START = re.compile(r"^[^0-9]*")
 _NAMES_OF_MONTHS = {
@@ -50,9 +50,9 @@ def written_forms(field: str, value: str) -> tuple[str, ...]:
     elif field == "date_of_birth":
         found = _dates(datetime.date.fromisoformat(identity))
     elif field == "address":
-        found = iter([re.split(r"[\n,]", value)[0].strip(), *(form.pattern.strip() for form in patterns)])
+        found = iter([street_line(value), *(form.pattern.strip() for form in patterns)])
     elif field == "email":
-        found = iter([value])
+        found = iter([mail_alone(value)])
     else:
         found = {"mrn": _record_numbers, "ssn": _social_security_numbers, "phone": _telephones}[field](value)
     return tuple(dict.fromkeys(found))
@@ -82,6 +82,9 @@ def _dates(date: datetime.date) -> Iterator[str]:
 
 def _record_numbers(value: str) -> Iterator[str]:
     number = _LETTER_START.sub("", value)
+    if any(map(str.isalpha, number)):  # “12A4567” is no number without its letters
+        yield from (value, *(f"MRN{gap}{value}" for gap in (" ", "-", ": ")))
+        return
     if len(digits(number)) >= 6:  # a shorter number counts only after the word “MRN”
         yield from (value, number, f"#{number}", f"MRN{number}")
     yield from (f"MRN{gap}{number}" for gap in (" ", "-", ": "))
@@ -96,7 +99,7 @@ def _social_security_numbers(value: str) -> Iterator[str]:
 
 def _telephones(value: str) -> Iterator[str]:
     yield value
-    number = digits(re.split(r"x|ext", value.lower())[0])[-10:]
+    number = digits(without_extension(value))[-10:]
     if len(number) == 10:
         area, first, last = number[:3], number[3:6], number[6:]
         for national in (f"({area}) {first}-{last}", *(mark.join((area, first, last)) for mark in ("-", ".", " ", ""))):

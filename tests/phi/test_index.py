@@ -153,6 +153,55 @@ def test_records_in_other_writings_are_understood():
         assert {index.values[number].field for match in index.search(text) for number in match.values} == fields, text
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "also"),
+    [
+        ("full_name", "J.R. Smith", ["J. R. Smith", "Smith, J.R.", "SMITH, J. R."]),
+        ("full_name", "J.-P. Dupont", ["J.-P.  Dupont", "Dupont, J.-P."]),
+        ("full_name", "Anna St. Clair", ["Anna St Clair", "St. Clair, Anna"]),
+        ("full_name", "Wm. Penn", ["Wm Penn", "Penn, Wm."]),
+        ("full_name", "Maria (Mia) Keller", ["Maria Keller", "Keller, Maria", "Maria Mia Keller"]),
+        ("full_name", "Maria Keller (née Schmidt)", ["Maria Keller", "Keller, Maria"]),
+        ("full_name", "Maria “Mia” Keller", ["Maria Keller"]),
+        ("full_name", "García Márquez, Gabriel", ["Gabriel García Márquez"]),
+        ("mrn", "M884213", ["m884213", "MRN M884213", "884213"]),
+        ("mrn", "MRN1234", ["MRN 1234", "mrn: 1234"]),
+        ("mrn", "12A4567", ["MRN 12A4567"]),
+        ("mrn", "A1234567B", []),
+        ("ssn", "RSSMRA85T10A562S", []),
+        ("phone", "Fax: 617-555-0142", ["(617) 555-0142"]),
+        ("phone", "617-555-0142 fax 617-555-0143", []),
+        ("email", "Maria Keller <m.keller@example.org>", ["m.keller@example.org"]),
+        ("address", "Apt 4B, 12 Main Street", ["12 Main Street"]),
+        ("address", "2nd floor\n12 Main Street", ["12 Main Street"]),
+    ],
+)
+def test_a_value_is_found_as_its_record_writes_it(field, value, also):
+    index = PhiIndex.build(pd.DataFrame({"patient_id": ["A"], "split": ["member"], field: [value]}))
+    for form in (value, *also):
+        assert len(index.search(f"Seen today: {form}, who was well.")) == 1, form
+    if field == "full_name":
+        (match,) = index.search(f"Seen today: {value}, who was well.")
+        assert match.end - match.start >= len(value.rstrip(").")), "nothing of the name is left outside"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "text"),
+    [
+        ("address", "Apt 4B, 12 Main Street", "Lives in apt 4b."),
+        ("address", "Unit 5", "Admitted to unit 5."),
+        ("full_name", "Anna Clair", "Spoke to Anna. Clair was away."),
+        ("full_name", "Anna St. Clair", "Spoke to Anna. St. Clair was away."),
+        ("mrn", "M884213", "X884213 was ordered"),
+        ("mrn", "12A4567", "12 a 4567"),
+        ("mrn", "B12", "vitamin B12"),
+    ],
+)
+def test_what_is_no_more_than_a_part_of_a_record_is_not_found(field, value, text):
+    index = PhiIndex.build(pd.DataFrame({"patient_id": ["A"], "split": ["member"], field: [value]}))
+    assert index.search(text) == []
+
+
 def test_empty_values_and_empty_tables():
     row = {"patient_id": ["A"], "split": ["member"], "full_name": [None], "ssn": [float("nan")], "diagnosis": ["  "]}
     assert PhiIndex.build(pd.DataFrame(row)).search("None nan   Maria") == []

@@ -12,15 +12,15 @@ from core.phi.written_forms import written_forms
 
 PEOPLE = pd.DataFrame(
     {
-        "patient_id": ["A", "B", "C"],
+        "patient_id": ["A", "B", "C", "D"],
         "split": "member",
-        "full_name": ["Maria Keller", "Dr. John Paul van Dyck Jr.", "Keller, Åsa M."],
-        "date_of_birth": ["1957-03-22", "November 5, 1980", "1931-12-01"],
-        "ssn": ["514-22-9078", "050402613", "147 66 2034"],
-        "mrn": ["MRN-4410937", "4411", "#7712093"],
-        "phone": ["(415) 555-0142", "+1 212 555 0199 x12", "778.555.5806"],
-        "email": ["maria.keller57@example.org", "jp@example.com", "asa_k@example.net"],
-        "address": ["1870 Harmon Isle", "12 Elm St Apt 4, Springfield", "4753 Orr Junction"],
+        "full_name": ["Maria Keller", "Dr. John Paul van Dyck Jr.", "Keller, Åsa M.", "J.R. (Jay) St. Clair"],
+        "date_of_birth": ["1957-03-22", "November 5, 1980", "1931-12-01", "2001-02-03"],
+        "ssn": ["514-22-9078", "050402613", "147 66 2034", "RSSMRA85T10A562S"],
+        "mrn": ["MRN-4410937", "4411", "#7712093", "12A4567B"],
+        "phone": ["(415) 555-0142", "+1 212 555 0199 x12", "778.555.5806", "Fax: 617-555-0142"],
+        "email": ["maria.keller57@example.org", "jp@example.com", "asa_k@example.net", "Jay <jay@example.org>"],
+        "address": ["1870 Harmon Isle", "12 Elm St Apt 4, Springfield", "4753 Orr Junction", "Apt 4B, 9 Elm St"],
     }
 )
 
