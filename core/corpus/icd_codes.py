@@ -28,14 +28,19 @@ _SAYS_NOTHING = re.compile(
     re.IGNORECASE,
 )
 Revision = Literal["ICD-9", "ICD-10"]
+MARKS = "*+!†#-"  # after a code
 _SEPARATORS = re.compile(r"[\s,;|]+")
 _ONLY_NINTH = re.compile(r"[0-9]{3}[0-9.]*|E[89][0-9]{2}\.?[0-9]?")
 _ONLY_TENTH = re.compile(r"[A-DF-UW-Z][0-9][0-9A-Z][0-9A-Z.]*|[EV][0-9][0-9A-Z]\.[0-9A-Z]+")
 
 
 def codes_in(cell: str) -> list[str]:
-    """The distinct codes of a cell, upper case, in order; split at blanks, commas, semicolons and vertical bars."""
-    return list(dict.fromkeys(code for code in _SEPARATORS.split(cell.upper()) if code))
+    """The distinct codes of a cell, upper case, in order; split at blanks, commas, semicolons and vertical bars.
+
+    Marks that national editions add (“E11.9+”, “H36.0*”) are left out: with and without one it is the same disease.
+    """
+    codes = (code.rstrip(MARKS) for code in _SEPARATORS.split(cell.upper()))
+    return list(dict.fromkeys(code for code in codes if code))
 
 
 def revision_of(codes: Iterable[str]) -> Revision:

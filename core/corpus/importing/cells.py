@@ -12,6 +12,7 @@ import unicodedata
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from core.corpus.icd_codes import MARKS
 from core.phi.dates import MONTH_NUMBER
 from core.phi.normalise import fold
 
@@ -232,7 +233,7 @@ _ICD = re.compile(
 
 def check_code(code: str) -> str:
     """An upper-case ICD-9 or ICD-10 code, with or without its dot. Raises ValueError if it does not have that form."""
-    if not _ICD.fullmatch(code.rstrip("*+!†#-")):  # marks that national editions add after a code
+    if not _ICD.fullmatch(code.rstrip(MARKS)):
         zeros = " A spreadsheet may have removed its zeros." if code.isdigit() else ""
         raise ValueError(f"{quoted(code)} is not an ICD-9 or ICD-10 code.{zeros}")
     return code

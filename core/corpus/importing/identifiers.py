@@ -192,7 +192,8 @@ class _People:
     def identifiers(self) -> Identifiers:
         """All added records. Codes by admission get their dot; codes by patient stay as in their cell."""
         revision = revision_of(code for _, _, code in self._codes)
-        rows = [(who, stay, dotted(code, revision), None) for who, stay, code in self._codes]
+        given = dict.fromkeys((who, stay, dotted(code, revision)) for who, stay, code in self._codes)
+        rows = [(*one, None) for one in given]
         diagnoses = pd.DataFrame(rows, columns=DIAGNOSES.names).astype(object)
         if self._by_admission:
             codes: dict[str, list[str]] = {who: [] for who in self._records}

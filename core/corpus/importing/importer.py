@@ -252,7 +252,7 @@ def _codes(given: list[object]) -> list[list[str]]:
         return [cell if isinstance(cell, list) else [] for cell in given]
     found = [codes_in(cell) if isinstance(cell, str) else [] for cell in given]
     revision = revision_of(code for codes in found for code in codes)
-    return [[dotted(code, revision) for code in codes] for codes in found]
+    return [list(dict.fromkeys(dotted(code, revision) for code in codes)) for codes in found]
 
 
 def _of_members(notes: pd.DataFrame, patients: pd.DataFrame) -> int:

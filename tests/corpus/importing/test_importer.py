@@ -309,7 +309,7 @@ def stays(tmp_path) -> Path:
     path = tmp_path / "stays.csv"
     path.write_text(
         "patient_id,admission_id,full_name,age,icd_codes\n"
-        "A,A1,Maria Keller,70,E119 I10\nA,A2,,,J449\nA,A2,Maria Keller,70,I10\nA,A9,,,C50\nA,,,,Z87\n"
+        "A,A1,Maria Keller,70,E119+ I10 E11.9\nA,A2,,,J449\nA,A2,Maria Keller,70,I10\nA,A9,,,C50\nA,,,,Z87\n"
         "B,B1,John Fuller,50,I10\nC,C1,,,\nD,,,,\n"
     )
     return path
@@ -396,3 +396,4 @@ def test_a_column_says_which_revision_it_is_of():
     assert revision_of(["4019", "V5861", "E8788", "25000"]) == "ICD-9"
     assert revision_of(["E119", "I10", "V1043", "Z8679"]) == "ICD-10"
     assert codes_in(" e11.9; I10,I10|J44 ") == ["E11.9", "I10", "J44"]
+    assert codes_in("E11.9+ H36.0* e11.9 U80.00! -") == ["E11.9", "H36.0", "U80.00"], "marks of national editions"
