@@ -8,12 +8,15 @@ a date of birth is a bare year ("1991"). These two fields are reconstructed here
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 OLD_RULE_FIELDS: tuple[str, ...] = (
     *("full_name", "email", "ssn", "phone", "mrn", "date_of_birth"),
     *("diagnosis", "medication"),
 )
+
+_YEAR = re.compile(r"(?<![0-9])[0-9]{4}(?![0-9])")
 
 
 def old_rule(text: str, record: Mapping[str, str]) -> dict[str, bool]:
@@ -47,7 +50,7 @@ def _needles(field: str, value: str, text: str, lowered: str, offsets: Sequence[
     whole: View = (lowered, offsets)
     lower = value.lower()
     if field == "full_name":
-        return [(whole, lower), *((whole, word) for word in lower.split())]
+        return [(whole, lower), *((whole, word.strip(",")) for word in lower.split())]  # “Keller, Maria”
     if field == "email":
         return [(whole, lower), (whole, lower.split("@")[0])]
     if field == "ssn":
@@ -55,7 +58,8 @@ def _needles(field: str, value: str, text: str, lowered: str, offsets: Sequence[
     if field == "phone":
         return [(_only(text, str.isdigit), "".join(filter(str.isdigit, value)))]
     if field == "date_of_birth":
-        return [(whole, lower), (whole, lower[:4])]  # ISO: the first four characters are the year
+        year = _YEAR.search(lower)  # “March 22, 1957” in an imported record
+        return [(whole, lower), *([(whole, year.group())] if year else [])]
     return [(whole, lower)]
 
 

@@ -49,6 +49,14 @@ def test_shows_what_the_rule_counts_and_ours_does_not(patients, index):
     assert [span.kind for span in find(text, index)] == ["coincidence"]
 
 
+def test_the_year_and_the_words_of_an_imported_record_count():
+    for born in ("March 22, 1957", "22/03/1957", "03/22/1957", "1957-03-22"):
+        record = {"date_of_birth": born}
+        assert old_rule("born in 1957", record)["date_of_birth"], born
+        assert not old_rule("Marc took 22 mg on 03/20, 22/01", record)["date_of_birth"], born
+    assert old_rule("a keller's beer", {"full_name": "Keller, Maria"})["full_name"]
+
+
 def test_missing_values_are_never_found():
     empty = {"full_name": None, "phone": "none", "email": ""}
     assert not any(old_rule("None none", empty).values())
