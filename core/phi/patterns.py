@@ -21,13 +21,14 @@ _TITLES = {"mr", "mrs", "ms", "miss", "dr", "prof", "sir", "mx"}
 _SUFFIXES = {"jr", "sr", "ii", "iii", "iv", "md", "phd", "dds", "dvm", "rn"}
 _PARTICLES = {"de", "del", "della", "der", "den", "di", "da", "la", "le", "van", "von", "bin", "al", "el", "st"}
 _LETTERS_BESIDE = re.compile(r"[^\W\d_][0-9]|[0-9][^\W\d_]")
+_LONGEST_PHONE = 15  # digits (ITU-T E.164)
 _FEWEST_BESIDE = 4  # digits of a number that counts with the letters beside them
 _FLAT_ALONE = re.compile(
-    r"(?:apt|apartment|flat|suite|ste|unit|room|rm|floor|fl|#)[.:]?\s*#?\s*[^\W_]{1,5}"
+    r"(?:apt|apartment|flat|suite|ste|unit|room|rm|floor|fl|#)[.:]?\s*(?:#\s*)?[^\W_]{1,5}"
     r"|[0-9]{1,3}(?:st|nd|rd|th)?\s+(?:floor|fl)\.?"
 )
 _AROUND_MAIL = re.compile(r"[<>()\[\],;:\"]")
-_MAIL = re.compile(r"[^\s<>()\[\],;:\"]+@[^\s<>()\[\],;:\"]+")
+_MAIL = re.compile(r"(?<![^\s<>()\[\],;:\"])[^\s<>()\[\],;:\"@]+@[^\s<>()\[\],;:\"@]+")
 _BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
 _UNIT = re.compile(r"(?<=[0-9])\s+(?=(?:mg|mcg|g|ml|units?)\b)")
 _STREET_UNIT = re.compile(r"\b(?:apt|suite|unit|ste)\b.*$")
@@ -110,6 +111,10 @@ def _number_forms(field: str, value: str) -> tuple[str, list[Form]]:
     number = digits(value)
     if field == "phone" and len(number) > 10:
         number = re.sub(r"^(?:00)?1(?=[0-9]{10}$)", "", number)
+    parts = re.split(r"[^0-9\s().+-]+", value)
+    if field == "phone" and len(number) > _LONGEST_PHONE and len(parts) > 1:  # several in one cell
+        several = [one for one in (_number_forms(field, part) for part in parts) if one[1]]
+        return several[0][0] if several else "", list(dict.fromkeys(form for _, found in several for form in found))
     if field != "phone" and _LETTERS_BESIDE.search(fold(value)[0]):
         return _lettered_forms(field, number, words(value))
     if len(number) >= _FEWEST_DIGITS:
@@ -214,6 +219,7 @@ _COUNTRY_CODE = re.compile(r"(?<![0-9])(?<![0-9][-./:])\+?(?:00)?1[\s\-.]{0,2}\Z
 _RUNS_ON_AFTER = re.compile(r"[-./:_]?[0-9]")
 _EXTENSION = re.compile(r"\s?(?:x|ext)")
 _SINGLE_DIGITS = re.compile(r"[0-9](?:[^0-9]+[0-9])*")
+_MOST_GAPS = 3  # between the digits of a number, unless its record has more
 _GAPS = re.compile(r"[^0-9]+")
 
 
@@ -224,7 +230,7 @@ def _judge_number(field: str, text: FoldedText, start: int, end: int, stored: st
     inside = folded[first:last]
     gaps = _GAPS.findall(inside)
     spaced_out = bool(_SINGLE_DIGITS.fullmatch(inside))  # "5 1 4 - 2 2": separate digits, as some decoders write them
-    if len(gaps) > 3 and not spaced_out:
+    if len(gaps) > _MOST_GAPS and len(gaps) > _gaps_in(field, stored) and not spaced_out:
         return None
     before = folded[max(0, first - 16) : first]
     if field == "mrn" and any(gap != "-" for gap in gaps) and not _MRN_CUE.search(before):
@@ -244,6 +250,12 @@ def _judge_number(field: str, text: FoldedText, start: int, end: int, stored: st
     if extension and folded.startswith(extension.group(), last):
         last += len(extension.group())
     return _with_opening(folded, first, stored, country), last
+
+
+def _gaps_in(field: str, stored: str) -> int:
+    """How many gaps the record has between the groups of its number's digits: “01 23 45 67 89” has four."""
+    number = without_extension(stored) if field == "phone" else stored
+    return len(re.findall(r"[0-9]+", number)) - 1
 
 
 def _with_opening(folded: str, first: int, stored: str, country: re.Match[str] | None) -> int:

@@ -171,6 +171,8 @@ def test_records_in_other_writings_are_understood():
         ("ssn", "RSSMRA85T10A562S", []),
         ("phone", "Fax: 617-555-0142", ["(617) 555-0142"]),
         ("phone", "617-555-0142 fax 617-555-0143", []),
+        ("phone", "01 23 45 67 89", ["01.23.45.67.89"]),
+        ("phone", "+44 (0)20 7946 0958", []),
         ("email", "Maria Keller <m.keller@example.org>", ["m.keller@example.org"]),
         ("address", "Apt 4B, 12 Main Street", ["12 Main Street"]),
         ("address", "2nd floor\n12 Main Street", ["12 Main Street"]),
@@ -185,9 +187,18 @@ def test_a_value_is_found_as_its_record_writes_it(field, value, also):
         assert match.end - match.start >= len(value.rstrip(").")), "nothing of the name is left outside"
 
 
+def test_each_telephone_of_a_cell_is_found():
+    index = PhiIndex.build(
+        pd.DataFrame({"patient_id": ["A"], "split": ["member"], "phone": ["617-555-0142 / 1-617-555-0143"]})
+    )
+    assert len(index.search("617-555-0142 / 617-555-0143")) == 2
+    assert len(index.search("(617) 555-0143")) == 1
+
+
 @pytest.mark.parametrize(
     ("field", "value", "text"),
     [
+        ("phone", "0123456789", "01 23 45 67 89"),
         ("address", "Apt 4B, 12 Main Street", "Lives in apt 4b."),
         ("address", "Unit 5", "Admitted to unit 5."),
         ("full_name", "Anna Clair", "Spoke to Anna. Clair was away."),
