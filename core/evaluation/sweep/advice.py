@@ -116,7 +116,8 @@ def _beside_the_public_model(control: Interval, limit: float) -> str:
         told = f"{told} without training, it does not distinguish the groups."
         if control.high <= limit:
             return told
-        return f"{told} Not even this interval meets your limit: to show that a model does, it takes more patients."
+        few = "Even this interval reaches beyond your limit: these patients are too few to show that a model meets it."
+        return f"{told} {few}"
     return f"{told} the groups differ by that much without any training."
 
 

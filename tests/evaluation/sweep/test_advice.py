@@ -58,7 +58,7 @@ def test_a_limit_on_membership_has_the_public_model_beside_it(shipped: Workspace
         "0.48 (0.44 to 0.51) by the loss attack: without training, it does not distinguish the groups."
     )
     (told,) = advice.advise(shipped, empty, Limits({"auc_strongest": 0.5}, 0.25, ""), around).sentences
-    assert told.endswith("Not even this interval meets your limit: to show that a model does, it takes more patients.")
+    assert told.endswith("these patients are too few to show that a model meets it.")
     assert advice.advise(shipped, empty, Limits({"full_name_patients_excess": 0.1}, 0.25, ""), control).sentences == ()
 
 
