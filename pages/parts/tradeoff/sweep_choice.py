@@ -32,7 +32,8 @@ def choose(found: Sequence[Sweep]) -> tuple[Sweep, DeltaGenerator]:
     knobs = layout.folded_knobs(row.container(width="content"), "Model and hospital").container(
         horizontal=True, vertical_alignment="bottom"
     )
-    kind = kinds[_model(list(kinds), knobs)]
+    linked = next((sweep.model.kind for sweep in found if sweep.id == st.query_params.get("family")), None)
+    kind = kinds[_model(list(kinds), knobs, None if linked is None else MODEL_NAMES[linked])]
     same = [sweep for sweep in found if sweep.model.kind == kind]
     size, offered = _size(same, knobs)
     _note_clicked(kind)
@@ -52,14 +53,14 @@ def choose(found: Sequence[Sweep]) -> tuple[Sweep, DeltaGenerator]:
     return chosen, place
 
 
-def _model(names: Sequence[str], knobs: DeltaGenerator) -> str:
-    """The model chosen, by its name.
+def _model(names: Sequence[str], knobs: DeltaGenerator, of_runs: str | None = None) -> str:
+    """The model chosen, by its name; at first the link's, or that of the runs that the link names (`of_runs`).
 
     It is not bound to the link: Streamlit would replace the address, and Back would not bring the model before.
     """
     linked_choice.adopt(MODEL, MODEL, names)
     if st.session_state.get(MODEL) not in names:
-        before = (st.query_params.get(MODEL), st.session_state.get(f"picked_{MODEL}"))
+        before = (st.query_params.get(MODEL), of_runs, st.session_state.get(f"picked_{MODEL}"))
         st.session_state[MODEL] = next((one for one in before if one in names), names[0])
     chosen = knobs.segmented_control(
         "Model", names, required=True, key=MODEL, on_change=_clicked, persist_state="session"

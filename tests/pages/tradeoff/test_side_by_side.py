@@ -345,6 +345,26 @@ def test_a_link_to_another_model_and_size_is_followed(sizes):
     assert sizes.text[0].value == "3010" and sizes.segmented_control(key="model").value == "DistilBERT"
 
 
+@pytest.mark.parametrize(
+    ("linked_model", "shown"), [(None, "DistilBERT"), ("BERT", "BERT"), ("no such model", "DistilBERT")]
+)
+def test_a_link_to_runs_alone_opens_their_model(linked_model, shown):
+    """The id of a curve does not need its model beside it; a model that is named there counts."""
+
+    def models() -> None:
+        import streamlit as st
+
+        from core.spec.model_names import MODEL_NAMES
+        from pages.parts.tradeoff import sweep_choice
+
+        st.text(sweep_choice._model(list(MODEL_NAMES.values()), st._main, "DistilBERT"))
+
+    app = AppTest.from_function(models, default_timeout=WAIT)
+    if linked_model is not None:
+        app.query_params["model"] = linked_model
+    assert app.run().text[0].value == shown and not app.exception
+
+
 def test_a_link_to_runs_of_another_size_moves_the_control(sizes):
     pick(sizes.run(), "hospital-gpt2", "3,000")
     assert sizes.text[0].value == "3010"
