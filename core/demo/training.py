@@ -23,7 +23,7 @@ from core.runs.store import Workspace
 from core.spec import RunSpec
 
 STEP_SECONDS = 30.0  # between two lines about steps
-_HEADER = "part                    run                      ε            seed  state         minutes"
+_HEADER = "run                      ε            seed  state         minutes"
 
 
 def chosen_parts(only: Sequence[str], seeds: Sequence[int]) -> list[Part]:
@@ -42,17 +42,19 @@ def chosen_parts(only: Sequence[str], seeds: Sequence[int]) -> list[Part]:
 
 def listed(rows: Sequence[Planned]) -> str:
     """The plan as text: every run with its state, then each part's and the whole sweep's estimated time."""
-    lines = [_HEADER]
+    names = list(dict.fromkeys(row.part for row in rows))
+    wide = max(map(len, ("together", *names)))
+    lines = [f"{'part':<{wide}} {_HEADER}"]
     for row in rows:
         spec = row.spec
         lines.append(
-            f"{row.part:<23} {spec.run_id:<24} {described(spec):<12} {spec.training.seed:>4}  {row.state:<12}"
+            f"{row.part:<{wide}} {spec.run_id:<24} {described(spec):<12} {spec.training.seed:>4}  {row.state:<12}"
             f"{row.seconds / 60:>9.0f}"
         )
     lines.append("")
-    for name in dict.fromkeys(row.part for row in rows):
-        lines.append(f"{name:<23} {_summed([row for row in rows if row.part == name])}")
-    lines.append(f"{'together':<23} {_summed(rows)}")
+    for name in names:
+        lines.append(f"{name:<{wide}} {_summed([row for row in rows if row.part == name])}")
+    lines.append(f"{'together':<{wide}} {_summed(rows)}")
     return "\n".join(lines)
 
 

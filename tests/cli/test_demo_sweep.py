@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -162,6 +163,9 @@ def test_the_plan_counts_what_is_shipped_and_the_time_of_what_is_missing_alone(
     assert set(states.values()) == {"figures only"} and len(states) == 2
     assert sum(row.seconds for row in rows) == plan.estimated_seconds(missing)
     hours = plan.estimated_seconds(missing) / 3_600
+    lines = training.listed([replace(row, part="a part with a name that is longer than most") for row in rows])
+    head, *runs = lines.partition("\n\n")[0].splitlines()
+    assert [line.index(row.spec.run_id) for line, row in zip(runs, rows, strict=True)] == [head.index("run ")] * 4
     last = training.listed(rows).splitlines()[-1]
     assert last.startswith("together") and last.endswith(
         f"1 of 4 there, 2 shipped with figures only, 1 missing; about {hours:.1f} hours for the missing ones"
