@@ -8,17 +8,19 @@ usefulness is measured by runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
+from core.evaluation.sweep.beside import BASE, NOISELESS, PRIVATE
 from core.runs.run import Run
 
 FEWEST = 3  # settings other than the centre that make a grid
 OCTAVES = 2  # the lines go from a quarter to four times the centre
 _COLUMNS = ["panel", "x", "sigma", "epochs", "batch"]
+_FIGURES = ["value", "low", "high", "seeds"]
 
 
 @dataclass(frozen=True)
@@ -134,27 +136,38 @@ def budget(centre: Setting, *, notes: int, delta: float) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*_COLUMNS, "epsilon"])
 
 
-def measured(centre: Setting, runs: Sequence[Run], metrics: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """A figure of the grid's runs along every panel, means over seeds.
+def measured(
+    centre: Setting, runs: Sequence[Run], controls: Mapping[str, str], metrics: pd.DataFrame, metric: str
+) -> pd.DataFrame:
+    """A figure of the grid's runs, of their controls and of the public model along every panel, means over seeds.
 
     Args:
         centre: the grid's centre.
         runs: the grid's runs; the one at the centre is in every panel.
-        metrics: their metrics with their settings (`core.runs.queries.metrics`).
+        controls: the ids of the same trainings without noise, by the ids of the runs that they repeat. Their σ is that
+            of these runs, because the learning rate follows from it.
+        metrics: metrics of all of them with their settings (`core.runs.queries.metrics`).
         metric: the figure.
 
     Returns:
-        Columns panel, x, sigma, epochs, batch, value, low, high, seeds.
+        Columns model (PRIVATE, NOISELESS or BASE of `core.evaluation.sweep.beside`), panel, x, sigma, epochs, batch,
+        value, low, high, seeds. The public model has the same value everywhere, if it was measured.
     """
+    private = {run.id: setting for run in runs if (setting := setting_of(run))}
+    noiseless = {controls[run_id]: setting for run_id, setting in private.items() if run_id in controls}
+    found = metrics[metrics["metric"] == metric]
+    rows = []
+    for model, settings, arm in ((PRIVATE, private, "run"), (NOISELESS, noiseless, "run"), (BASE, private, "base")):
+        for name, panel in PANELS.items():
+            for one in sorted({setting for setting in settings.values() if panel.has(setting, centre)}, key=panel.x):
+                same = [run_id for run_id, setting in settings.items() if setting == one]
+                for mean in _means(found[(found["arm"] == arm) & found["run_id"].isin(same)]):
+                    rows.append((model, name, panel.x(one), one.sigma, one.epochs, one.batch, *mean))
+    return pd.DataFrame(rows, columns=["model", *_COLUMNS, *_FIGURES])
+
+
+def _means(rows: pd.DataFrame) -> Iterable[tuple]:
+    """One point of all seeds: value, low, high, seeds. None of them without a row."""
     from core.evaluation.sweep.tradeoff import points
 
-    found = metrics[(metrics["metric"] == metric) & (metrics["arm"] == "run")]
-    rows = []
-    for name, panel in PANELS.items():
-        settings = {run.id: setting for run in runs if (setting := setting_of(run)) and panel.has(setting, centre)}
-        for one in sorted(set(settings.values()), key=panel.x):
-            same = [run_id for run_id, setting in settings.items() if setting == one]
-            point = points(found[found["run_id"].isin(same)].assign(epsilon=1.0))  # one point of all seeds
-            for mean in point[["value", "low", "high", "seeds"]].itertuples(index=False):
-                rows.append((name, panel.x(one), one.sigma, one.epochs, one.batch, *mean))
-    return pd.DataFrame(rows, columns=[*_COLUMNS, "value", "low", "high", "seeds"])
+    return points(rows.assign(epsilon=1.0))[_FIGURES].itertuples(index=False)

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from core.demo.plan import GRID, grid_spec
+from core.evaluation.sweep.beside import BASE, NOISELESS, PRIVATE
 from core.evaluation.sweep.noise_grid import PANELS, Setting, budget, grid_of, measured, notes_of
 from core.runs.queries import settings
 from core.runs.run import Run
@@ -66,12 +67,36 @@ def test_the_figure_of_a_setting_is_the_mean_over_its_seeds_and_the_centre_is_in
     found = grid_of(runs)
     assert found is not None
     values = {one.id: 0.5 + 0.1 * one.spec.training.seed + 0.01 * one.spec.training.epochs for one in runs}
-    metrics = settings(runs).assign(metric="entity_f1", arm="run", low=math.nan, high=math.nan)
-    metrics["value"] = metrics["run_id"].map(values)
-    table = measured(found[0], runs, pd.concat([metrics, metrics.assign(arm="base", value=0.0)]), "entity_f1")
+    metrics = _metrics(runs, values)
+    table = measured(found[0], runs, {}, pd.concat([metrics, metrics.assign(arm="base", value=0.25)]), "entity_f1")
+    assert set(table["model"]) == {PRIVATE, BASE}, "without controls there is no line for them"
+    assert set(table.loc[table["model"] == BASE, "value"]) == {0.25}
+    table = table[table["model"] == PRIVATE]
     assert set(table.loc[(table["sigma"] == 1) & (table["batch"] == 256) & (table["epochs"] == 8), "panel"]) == set(
         PANELS
     )
     epochs = table[table["panel"] == "epochs"].set_index("x")
     assert epochs["value"].to_dict() == pytest.approx({4: 0.59, 8: 0.63}) and set(epochs["seeds"]) == {2}
     assert table[table["panel"] == "scaled"]["x"].tolist() == [256, 512]
+
+
+def test_a_control_is_where_the_run_is_that_it_repeats_without_noise() -> None:
+    """It has no σ, so its place on the axis is that of its private run, and only its own value is drawn there."""
+    runs = grid((1.0, 8, 256), (2.0, 8, 256), (1.0, 4, 256), (1.0, 16, 256))
+    controls = {runs[0].id: "control of the centre", runs[1].id: "control of much noise"}
+    private = _metrics(runs, {one.id: 0.5 for one in runs})
+    without = pd.concat(
+        private[private["run_id"] == of].assign(run_id=control, value=value)
+        for (of, control), value in zip(controls.items(), (0.75, 0.8), strict=True)
+    )
+    table = measured(Setting(*CENTRE), runs, controls, pd.concat([private, without]), "entity_f1")
+    drawn = table[table["model"] == NOISELESS]
+    noise = drawn[drawn["panel"] == "noise"].set_index("x")["value"]
+    assert noise.to_dict() == {1.0: 0.75, 2.0: 0.8}
+    assert drawn[drawn["panel"] == "epochs"].set_index("x")["value"].to_dict() == {8: 0.75}
+    assert set(table.loc[table["model"] == PRIVATE, "value"]) == {0.5}
+
+
+def _metrics(runs: list[Run], values: dict[str, float]) -> pd.DataFrame:
+    metrics = settings(runs).assign(metric="entity_f1", arm="run", low=math.nan, high=math.nan)
+    return metrics.assign(value=metrics["run_id"].map(values))

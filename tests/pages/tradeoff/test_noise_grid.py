@@ -10,10 +10,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.common.formatting import epochs_text
+from core.evaluation.sweep.beside import NOISELESS, PRIVATE
 from core.evaluation.sweep.noise_grid import PANELS, Setting, budget
 from core.evaluation.sweep.sweeps import Sweep
 from core.runs.store import Workspace
 from core.spec import CorpusSpec
+from pages.parts.common import chart_style
 from pages.parts.tradeoff.hypothetical import noise_grid
 from tests.pages.visit import WAIT, visit
 
@@ -21,17 +23,29 @@ from tests.pages.visit import WAIT, visit
 def test_each_way_to_vary_the_training_is_a_column_with_its_line_and_its_measured_points() -> None:
     spent = budget(Setting(1.0, 2, 16), notes=200, delta=1e-4)
     useful = pd.DataFrame(
-        [("noise", 0.5, 0.70, 0.65, 0.75), ("noise", 1.0, 0.60, 0.55, 0.65), ("epochs", 2, 0.60, 0.55, 0.65)],
-        columns=["panel", "x", "value", "low", "high"],
+        [
+            (PRIVATE, "noise", 0.5, 0.70, 0.65, 0.75),
+            (PRIVATE, "noise", 1.0, 0.60, 0.55, 0.65),
+            (PRIVATE, "epochs", 2, 0.60, 0.55, 0.65),
+            (NOISELESS, "noise", 0.5, 0.80, 0.75, 0.85),
+            (NOISELESS, "noise", 1.0, 0.81, 0.76, 0.86),
+        ],
+        columns=["model", "panel", "x", "value", "low", "high"],
     )
     figure = noise_grid._chart(Setting(1.0, 2, 16), spent, useful, "F1 of entities")
-    lines, dots = figure.data[::2], figure.data[1::2]
-    assert len(lines) == len(dots) == len(PANELS)
-    assert [len(line.x) for line in lines] == [9, 9, 9, 9] and list(dots[0].y) == [0.70, 0.60]
+    lines = [trace for trace in figure.data if trace.name is None]
+    assert [len(line.x) for line in lines] == [9, 9, 9, 9] and len(PANELS) == 4
+    drawn = [(trace.name, list(trace.y)) for trace in figure.data if trace.name]
+    assert drawn == [(PRIVATE, [0.70, 0.60]), (NOISELESS, [0.80, 0.81]), (PRIVATE, [0.60])]
     titles = [axis.title.text.replace("<br>", " ") for axis in figure.select_xaxes() if axis.title.text]
     assert titles == [panel.title for panel in PANELS.values()]
-    said = noise_grid._alt(useful, "F1 of entities")
-    assert said == "noise σ from 0.5 to 1: F1 of entities from 0.7 to 0.6", "a single point says nothing"
+    said = noise_grid._alt(useful, "F1 of entities").split(". ")
+    assert said == [
+        "noise σ from 0.5 to 1, private run: F1 of entities from 0.7 to 0.6",
+        "noise σ from 0.5 to 1, same training without noise: F1 of entities from 0.8 to 0.81",
+    ], "a single point says nothing"
+    legend = chart_style.legend_html(figure)
+    assert legend.count(PRIVATE) == 1 and legend.count(NOISELESS) == 1, "each once, although it is in every panel"
 
 
 def test_without_a_measured_grid_the_lines_of_epsilon_are_drawn_alone() -> None:

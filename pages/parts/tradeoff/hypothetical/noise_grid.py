@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import chain
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -11,6 +12,7 @@ from plotly.subplots import make_subplots
 
 from core.common.formatting import epochs_text, promised_text
 from core.evaluation.registry import figure as figure_of
+from core.evaluation.sweep.beside import BASE, NOISELESS, PRIVATE, is_noiseless
 from core.evaluation.sweep.noise_grid import PANELS, Setting, budget, grid_of, measured, notes_of, setting_of
 from core.evaluation.sweep.sweeps import Sweep
 from core.runs.run import Run
@@ -18,6 +20,11 @@ from pages.parts.common import chart_style
 from pages.parts.common.data_table import data_table
 from pages.parts.session import owner, resources
 
+LINES = {
+    PRIVATE: {"color": chart_style.PRIVATE, "width": 3},
+    NOISELESS: {"color": chart_style.OKABE_ITO["orange"], "width": 3, "dash": "dash"},
+    BASE: {"color": chart_style.CONTROL, "width": 2, "dash": "dot"},
+}
 BITS, ENTITIES = "bits_per_character", "entity_f1"
 SCALED = (
     "With σ in proportion to the root of the batch size, a larger batch costs no more ε, while the noise of a step's "
@@ -56,9 +63,14 @@ def show(sweep: Sweep) -> None:
         return
     centre, runs = found
     spent = _spent(centre, next(run for run in runs if setting_of(run) == centre))
-    useful = _measured(str(owner.workspace().root), tuple(run.id for run in runs), centre, metric, runs)
+    without = {run.id for run in same if is_noiseless(run)}
+    controls = {run.id: control for run in runs if (control := run.spec.clipped_id) in without and control}
+    ids = tuple(run.id for run in runs), tuple(controls.values())
+    useful = _measured(str(owner.workspace().root), ids, centre, metric, runs, controls)
     _head(centre, f"Above: ε per note. Below: {name}, measured.")
-    chart_style.show(_chart(centre, spent, useful, name), key="noise-grid", alt=_alt(useful, name))
+    figure = _chart(centre, spent, useful, name)
+    st.html(chart_style.legend_html(figure))
+    chart_style.show(figure, key="noise-grid", alt=_alt(useful, name))
     st.caption(
         f"{SCALED} Bars are 95\u00a0% intervals. Choosing a setting by these results would cost more ε than its "
         "run says."
@@ -103,10 +115,18 @@ def _budget(sigma: float, epochs: float, batch: float, notes: int, delta: float)
 
 
 @resources.cached_data(max_entries=20, show_spinner=False)
-def _measured(root: str, run_ids: tuple[str, ...], _centre: Setting, metric: str, _runs: list[Run]) -> pd.DataFrame:
+def _measured(
+    root: str,
+    ids: tuple[tuple[str, ...], tuple[str, ...]],
+    _centre: Setting,
+    metric: str,
+    _runs: list[Run],
+    _controls: dict[str, str],
+) -> pd.DataFrame:
     from core.runs import queries
 
-    return measured(_centre, _runs, queries.metrics(owner.workspace(), frozenset(run_ids)), metric)
+    metrics = queries.metrics(owner.workspace(), frozenset(chain(*ids)))
+    return measured(_centre, _runs, _controls, metrics, metric)
 
 
 def _chart(centre: Setting, spent: pd.DataFrame, useful: pd.DataFrame | None, name: str) -> go.Figure:
@@ -135,20 +155,8 @@ def _chart(centre: Setting, spent: pd.DataFrame, useful: pd.DataFrame | None, na
         ends = sorted({line["x"].min(), panel.x(centre), line["x"].max()})  # on a telephone Plotly turns them
         ticks = {"tickvals": ends, "ticktext": [f"{end:,.3g}" if end < 1_000 else f"{end:,.0f}" for end in ends]}
         figure.update_xaxes(row=rows, col=column, title=panel.title.replace(", ", ",<br>"), **ticks)
-        if useful is None:
-            continue
-        dots = useful[useful["panel"] == key]
-        figure.add_scatter(
-            row=2,
-            col=column,
-            x=dots["x"],
-            y=dots["value"],
-            mode="lines+markers",
-            line={"color": chart_style.PRIVATE, "width": 3},
-            marker={"size": 10},
-            error_y={"array": dots["high"] - dots["value"], "arrayminus": dots["value"] - dots["low"]},
-            hovertemplate="%{x:.3g}: %{y:.3f}<extra></extra>",
-        )
+        if useful is not None:
+            _add_measured(figure, column, useful[useful["panel"] == key])
     figure.update_xaxes(type="log")
     figure.update_yaxes(row=1, type="log", dtick=1)
     figure.update_yaxes(row=1, col=1, title="ε")
@@ -160,14 +168,37 @@ def _chart(centre: Setting, spent: pd.DataFrame, useful: pd.DataFrame | None, na
     return figure
 
 
+def _add_measured(figure: go.Figure, column: int, useful: pd.DataFrame) -> None:
+    """The points of one panel with their intervals, and a line for the public model, which has one value."""
+    for model, dots in useful.groupby("model", sort=False):
+        public = model == BASE
+        bars = {"array": dots["high"] - dots["value"], "arrayminus": dots["value"] - dots["low"], "visible": not public}
+        figure.add_scatter(
+            row=2,
+            col=column,
+            name=model,
+            showlegend=model not in {trace.name for trace in figure.data},
+            x=dots["x"],
+            y=dots["value"],
+            mode="lines" if public else "lines+markers",
+            line=LINES[str(model)],
+            marker={"size": 10},
+            error_y=bars,
+            hovertemplate=f"%{{x:.3g}}: %{{y:.3f}}<extra>{model}</extra>",
+        )
+
+
 def _alt(useful: pd.DataFrame, name: str) -> str:
     said = []
     for key, panel in PANELS.items():
-        rows = useful[useful["panel"] == key]
-        if len(rows) > 1:
-            first, last = rows.iloc[0], rows.iloc[-1]
-            said.append(
-                f"{panel.title} from {first['x']:g} to {last['x']:g}: {name} from {first['value']:.3g} to "
-                f"{last['value']:.3g}"
-            )
+        ends = [
+            (model, rows.iloc[0], rows.iloc[-1])
+            for model, rows in useful[useful["panel"] == key].groupby("model", sort=False)
+            if len(rows) > 1
+        ]
+        said += [
+            f"{panel.title} from {first['x']:g} to {last['x']:g}, {model}: {name} from {first['value']:.3g} to "
+            f"{last['value']:.3g}"
+            for model, first, last in ends
+        ]
     return ". ".join(said)
