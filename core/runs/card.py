@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 
 CARD_FILE = "README.md"
+SHARED = (  # of imported patients: which of them this concerns is in the notes, which a card does not read
+    "A name, number or address that several patients have does not show which of them is meant. It counts for none of "
+    "them, trained on or held out."
+)
 
 
 def write_card(
@@ -29,13 +33,14 @@ def write_card(
     `shown` are the keys of the figures on the card (`core.evaluation.registry.on_card`).
     """
     facts = run_facts(folder.name, spec, mechanism, metrics)
+    left_out = [] if spec.corpus.imported is None else [SHARED]
     held = " The file privacy.json describes the mechanism." if mechanism is not None else ""
     sections = [
         _front_matter(spec),
         f"# {facts.run_id}\n\n{facts.about}",
         f"## Training\n\n{facts.training}",
         f"## Privacy\n\n{facts.promise}{held}",
-        "## Quick audit\n\n" + _figures(metrics[metrics["metric"].isin(shown)]),
+        "## Quick audit\n\n" + "\n\n".join([*left_out, _figures(metrics[metrics["metric"].isin(shown)])]),
         "## HIPAA's 18 identifiers\n\n" + _hipaa(facts),
         "## Limits\n\n" + "\n".join(f"- {limit}" for limit in facts.limits),
         "## Spec\n\n```json\n" + spec.model_dump_json(indent=2) + "\n```",

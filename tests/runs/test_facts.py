@@ -132,6 +132,15 @@ def test_a_card_says_where_there_is_no_interval(workspace, smoke_specs, tmp_path
     assert "| none |" in figures and "nan" not in figures
 
 
+def test_the_card_of_a_run_on_imported_notes_says_which_values_count_for_no_patient(workspace, smoke_specs, tmp_path):
+    run = workspace.run(smoke_specs["plain"].run_id)
+    imported = run.spec.corpus.model_copy(update={"imported": "0" * 16})
+    for corpus, said in ((imported, 1), (run.spec.corpus, 0)):
+        write_card(tmp_path, run.spec.model_copy(update={"corpus": corpus}), None, run.metrics, on_card())
+        figures = (tmp_path / "README.md").read_text().split("## Quick audit")[1].split("##")[0]
+        assert figures.count("that several patients have") == said
+
+
 def test_a_promise_about_brought_notes_speaks_of_those_that_were_left(workspace, smoke_specs):
     run = workspace.run(smoke_specs["dp"].run_id)
     brought = run.spec.corpus.model_copy(update={"imported": "0" * 16, "deduplicated": "near"})
