@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from core.runs.run import Run
     from core.runs.store import Workspace
 
+NOT_MEASURED = "Nothing was measured: its attacks did not run, or this model or these notes have nothing for them."
+
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="A run id; `python -m core runs` lists them.")]
 
 
@@ -98,7 +100,8 @@ def _full(run: Run, workspace: Workspace, attacks: list[str] | None, again: bool
     for summary in summaries():
         table = tables[summary.name]
         shown = table.query(summary.headline) if summary.headline and len(table) else table
-        lines += ["", summary.name, shown.to_string(index=False, float_format=figure_text)]
+        text = shown.to_string(index=False, float_format=figure_text) if len(shown) else NOT_MEASURED
+        lines += ["", summary.name, text]
     rows = {name: table.to_dict("records") for name, table in tables.items()}
     out = {"run": run.id, "folder": str(stored.folder), "attacks": [asdict(one) for one in outcomes], **rows}
     answer(out, "\n".join(lines), as_json=as_json)
