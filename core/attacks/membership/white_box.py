@@ -79,7 +79,7 @@ def gradient_features(
     (`core.training.gradients.clipping`), many texts in one backward pass. The loss is that of training: mean nats a
     predicted token of each sample, summed over a text's samples. For a masked model, the 15 % of predicted tokens are
     drawn from `seed` and the sample's number, `mask_draws` times, and the squares are averaged over these masks: one
-    mask alone hides most of what the model memorised (docs/methods/membership.md). A causal model has no masks.
+    mask alone hides most of what the model memorised (docs/methods/membership-results.md). A causal model has no masks.
     """
     masks = 1 if lm.causal else mask_draws
     samples = encode_samples(lm, texts, min(MAX_TOKENS, lm.context))

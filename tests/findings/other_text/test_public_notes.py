@@ -112,7 +112,7 @@ def test_no_words_of_the_reports_are_shipped() -> None:
 
 
 def test_the_documents_table_is_that_of_the_shipped_audits() -> None:
-    """docs/methods/membership.md, On public reports: every AUC with its interval."""
+    """docs/methods/reference-models.md, on public reports: every AUC with its interval."""
     plain, private, masked = of_public_notes("gpt2"), of_public_notes("gpt2", 8.0), of_public_notes("distilbert")
     models = {f"GPT-2, {spec.training.epochs} epochs, no privacy": spec for spec in (plain, with_epochs(plain, 2))}
     models |= {"GPT-2, ε = 8 per note": private}
@@ -124,8 +124,8 @@ def test_the_documents_table_is_that_of_the_shipped_audits() -> None:
         for attack in figures.index.unique("attack"):
             cells = (_cell(figures.loc[(attack, level)]) for level in ("sample", "patient"))
             made.add((name, attack, *cells))
-    text = (PROGRAM / "docs" / "methods" / "membership.md").read_text(encoding="utf-8")
-    section = text.split("### On public reports")[1].split("\n## ")[0]
+    text = (PROGRAM / "docs" / "methods" / "reference-models.md").read_text(encoding="utf-8")
+    section = text.split("## What changes on public reports?")[1].split("\n## ")[0]
     rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| ") and "(" in line]
     assert {tuple(part.strip() for part in row) for row in rows} == made and len(made) == 8
 
