@@ -1,4 +1,4 @@
-"""The tables of what private training reaches (docs/methods/utility.md) are those of the shipped runs."""
+"""What private training reaches (docs/methods/utility-results.md and entities.md) is what the shipped runs say."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def sentences(metrics: pd.DataFrame, arm: str, epsilon: float) -> str:
 
 
 def rows_of_document() -> set[tuple[str, ...]]:
-    text = (ROOT / "docs" / "methods" / "utility.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "methods" / "utility-results.md").read_text(encoding="utf-8")
     section = text.split(SECTION)[1].split("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("| ")]
     return {tuple(part.strip() for part in line.strip("|").split("|")) for line in lines}
@@ -99,7 +99,7 @@ def test_every_row_of_the_tables_follows_from_the_shipped_runs(curves, workspace
 
 def test_the_shuffled_facts_that_can_be_dealt_again_are_those_of_the_document(workspace):
     """Dealt without repeats, where texts are shipped: no private run at ε ≤ 1,000 is above, and ε = 10,000 still is."""
-    text = " ".join((ROOT / "docs" / "methods" / "utility.md").read_text(encoding="utf-8").split())
+    text = " ".join((ROOT / "docs" / "methods" / "utility-results.md").read_text(encoding="utf-8").split())
     above, corpus = {}, build(CORPUS_PRESETS["smoke"])  # its held-out notes are the other control, not asked here
     for run in workspace.runs():
         spec = run.spec
@@ -135,7 +135,8 @@ def test_at_no_size_do_private_facts_fit_better_than_shuffled_ones(curves):
 
 def test_only_the_largest_hospital_and_the_largest_epsilon_find_entities_above_the_base(curves):
     """Beside ε = 1, 3 and 8 the document has no table: what it says of the other ε, and of words and sentences."""
-    text = " ".join((ROOT / "docs" / "methods" / "utility.md").read_text(encoding="utf-8").split())
+    chapters = [ROOT / "docs" / "methods" / f"{name}.md" for name in ("utility-results", "entities")]
+    text = " ".join(" ".join(path.read_text(encoding="utf-8") for path in chapters).split())
     above, words = set(), {"more": set(), "fewer": set()}
     for (kind, notes), (curve, _) in curves.items():
         if kind != "distilbert":
