@@ -17,7 +17,7 @@ from core.runs.store import DEMO, Workspace
 from core.spec import CORPUS_PRESETS
 from core.spec.model_names import MODEL_NAMES
 
-RESULTS = Path("docs/methods/sweep-results.md")
+RESULTS = Path("docs/methods/sweep-bars.md")
 
 
 def test_the_reference_of_an_older_run_is_computed_from_its_tables(tmp_path) -> None:
