@@ -47,7 +47,8 @@ class Auc:
     def __call__(self, weights: np.ndarray) -> np.ndarray:
         """(B, P) → (B,)."""
         ours, theirs = np.flatnonzero(self.members), np.flatnonzero(self.others)  # K is 0 elsewhere
-        right = ((weights[:, ours] @ self.pairs[np.ix_(ours, theirs)]) * weights[:, theirs]).sum(axis=1)
+        drawn = np.take(weights, ours, axis=1) @ self.pairs[np.ix_(ours, theirs)]
+        right = np.einsum("bq,bq->b", drawn, np.take(weights, theirs, axis=1))  # halves add up exactly
         return ratio(right, (weights @ self.members) * (weights @ self.others))
 
 

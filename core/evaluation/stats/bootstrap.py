@@ -9,7 +9,7 @@ of an AUC cover the true value in 93.5 % of cases, expanded ones in 95.1 % (1,50
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Self
@@ -20,8 +20,9 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 CONFIDENCE = 0.95  # of every interval here
-_CELLS = 4_000_000  # weights held in memory at once (32 MB of float64), whatever the size of the cohort
-_KEPT_CELLS = 32_000_000  # patients × resamples up to which draws are kept for the next figure (32 MB, a byte each)
+_CELLS = 500_000  # weights held in memory at once (4 MB of float64), whatever the size of the cohort
+_DRAWN_CELLS = 131_072  # drawn at a time where all are kept: a processor's cache holds them
+_KEPT_CELLS = 64_000_000  # patients × resamples up to which draws are kept for the next figure (64 MB, a byte each)
 
 
 @dataclass(frozen=True)
@@ -87,14 +88,26 @@ def patient_weights(member: ArrayLike, *, resamples: int, seed: int | Sequence[i
 
     Use it for statistics that share their resamples; `percentile_interval` turns their values into intervals.
     """
-    flags = np.asarray(member, dtype=bool).astype(int)
-    return np.concatenate(list(_weights(np.arange(len(flags)), flags, resamples, seed)))
+    return weights_with_data(member, resamples=resamples, seed=seed)[1:]
 
 
 def weights_with_data(member: ArrayLike, *, resamples: int, seed: int | Sequence[int]) -> np.ndarray:
     """All patients once, the data as they are, then their `patient_weights`: (1 + resamples, patients)."""
-    drawn = patient_weights(member, resamples=resamples, seed=seed)
-    return np.vstack([np.ones(drawn.shape[1]), drawn])
+    groups = np.asarray(member, dtype=bool).astype(int)
+    found, start = np.ones((1 + resamples, groups.size)), 1
+    for counts in _counts(groups, resamples, seed, max(1, _CELLS // groups.size)):
+        found[start : start + len(counts)] = counts
+        start += len(counts)
+    return found
+
+
+def weights_in_parts(
+    member: ArrayLike, *, resamples: int, seed: int | Sequence[int], rows: int
+) -> Iterator[np.ndarray]:
+    """The `patient_weights` in parts of `rows` resamples: many of them take gigabytes at once, and longer."""
+    groups = np.asarray(member, dtype=bool).astype(int)
+    for counts in _counts(groups, resamples, seed, rows):
+        yield counts.astype(float)
 
 
 def percentile_interval(value: float, drawn: np.ndarray, patients: int) -> Interval:
@@ -128,25 +141,36 @@ def _weights(codes: np.ndarray, groups: np.ndarray, resamples: int, seed: int | 
     """Weights of notes (B, n), in chunks that fit in memory; the draws do not depend on the chunk size."""
     group_of_patient = np.zeros(codes.max() + 1, dtype=int)
     group_of_patient[codes] = groups
-    chunk = max(1, _CELLS // codes.size)
-    parts: Iterable[np.ndarray]
-    if group_of_patient.size * resamples <= _KEPT_CELLS:
-        kept = _kept(group_of_patient.tobytes(), resamples, tuple(seed) if isinstance(seed, Sequence) else seed)
-        parts = (kept[start : start + chunk] for start in range(0, resamples, chunk))
-    else:
-        parts = _drawn(group_of_patient, resamples, seed, chunk)
-    for counts in parts:
-        yield np.take(counts, codes, axis=1).astype(float)
+    each = np.array_equal(codes, np.arange(group_of_patient.size))  # a note each, in order: nothing to look up
+    for counts in _counts(group_of_patient, resamples, seed, max(1, _CELLS // codes.size)):
+        yield (counts if each else np.take(counts, codes, axis=1)).astype(float)
 
 
-@lru_cache(maxsize=8)  # figures of one cohort share their resamples, and drawing takes longer than most figures
-def _kept(group_of_patient: bytes, resamples: int, seed: int | tuple[int, ...]) -> np.ndarray:
+def _counts(
+    group_of_patient: np.ndarray, resamples: int, seed: int | Sequence[int], chunk: int
+) -> Iterator[np.ndarray]:
+    """How often each patient was drawn, (B, patients), in chunks of resamples, kept for the next figure if few."""
+    cells = group_of_patient.size * resamples
+    if cells > _KEPT_CELLS:
+        yield from _drawn(group_of_patient, resamples, seed, chunk)
+        return
+    look_up = _kept if cells <= _KEPT_CELLS // 2 else _two_kept
+    kept = look_up(group_of_patient.tobytes(), resamples, tuple(seed) if isinstance(seed, Sequence) else seed)
+    yield from (kept[start : start + chunk] for start in range(0, resamples, chunk))
+
+
+def _drawn_whole(group_of_patient: bytes, resamples: int, seed: int | tuple[int, ...]) -> np.ndarray:
     """How often each patient was drawn in each resample, (resamples, patients), in as few bytes as that takes."""
     groups = np.frombuffer(group_of_patient, dtype=int)
-    parts = _drawn(groups, resamples, seed, max(1, _CELLS // groups.size))
+    parts = _drawn(groups, resamples, seed, max(1, _DRAWN_CELLS // groups.size))
     kept = np.concatenate([counts.astype(np.min_scalar_type(counts.max())) for counts in parts])
     kept.setflags(write=False)
     return kept
+
+
+# Figures of one cohort share their resamples, and drawing takes longer than most figures.
+_kept = lru_cache(maxsize=8)(_drawn_whole)
+_two_kept = lru_cache(maxsize=2)(_drawn_whole)
 
 
 def _drawn(group_of_patient: np.ndarray, resamples: int, seed: int | Sequence[int], chunk: int) -> Iterator[np.ndarray]:

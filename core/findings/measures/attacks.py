@@ -16,10 +16,10 @@ from core.corpus.tables import JUDGED_SPLITS
 from core.evaluation.membership.resampling import Rates
 from core.evaluation.membership.strongest_attack import MEASURES, RESAMPLES
 from core.evaluation.membership.units import Units, units
-from core.evaluation.stats.bootstrap import Interval, patient_weights, percentile_interval, weights_with_data
+from core.evaluation.stats.bootstrap import Interval, percentile_interval, weights_in_parts, weights_with_data
 
 MORE = 20_000  # resamples of a difference that is near 0
-_CELLS = 4_000_000  # weights of notes held in memory at once (32 MB)
+_CELLS = 500_000  # weights of notes held in memory at once (4 MB)
 
 Measure = Callable[[Units, float | None], Callable[[np.ndarray], np.ndarray]]
 
@@ -118,11 +118,9 @@ def _mean(
     notes: int,
     resamples: int,
 ) -> Interval:
-    drawn = patient_weights(member, resamples=resamples, seed=0)
-    step = max(1, _CELLS // notes)
-    chunks = [np.ones((1, len(member))), *(drawn[start : start + step] for start in range(0, resamples, step))]
-    values = [np.concatenate([one(part) - other(part) for part in chunks]) for one, other in statistics]
-    mean = np.mean(values, axis=0)
+    parts = weights_in_parts(member, resamples=resamples, seed=0, rows=max(1, _CELLS // notes))
+    found = [[one(part) - other(part) for one, other in statistics] for part in (np.ones((1, len(member))), *parts)]
+    mean = np.mean(np.concatenate(found, axis=1), axis=0)
     return percentile_interval(float(mean[0]), mean[1:], smallest)
 
 
