@@ -170,12 +170,13 @@ def test_a_night_leaves_out_the_claims_that_cost_most(tmp_path: Path, capsys) ->
 TEXTS = dict.fromkeys(("title", "says", "figure", "place", "quantity", "sizes", "differs"), "text")
 
 
-def test_what_is_missing_is_trained_and_then_judged(tmp_path: Path, smoke_specs, smoke_spec, monkeypatch, capsys):
+@pytest.mark.usefixtures("asks_few_claims")
+def test_what_is_missing_is_trained_and_then_judged(tmp_path: Path, smoke_spec, monkeypatch, capsys):
     """From an empty data folder, by the command: a run, shadow models that two runs share, and every claim judged.
 
     The third claim does not name the shadow models that it reads. That keeps no other claim from its verdict.
     """
-    spec, later = smoke_specs["plain"], smoke_spec(seed=5)
+    spec, later = smoke_spec(epochs=1), smoke_spec(epochs=1, seed=5)
 
     def perplexity(runs: StoredRuns) -> list[Figure]:
         found = runs.metric(spec, "perplexity_heldout")
