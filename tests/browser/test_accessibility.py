@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from tests.browser.served import WAIT, settled, styled
+from tests.browser.served import WAIT, settled, styled, to_entry
 
 BACKGROUNDS = {"dark": "rgb(16, 22, 29)", "light": "rgb(255, 255, 255)"}  # by colour scheme
 STILL = "*, *::before, *::after { transition: none !important; } [data-stale=true] { opacity: 1 !important; }"
@@ -104,14 +104,21 @@ def without_a_ring(page: Page, presses: int) -> list[str]:
 
 
 def test_what_the_keyboard_reaches_has_a_ring(tab, server):
-    for view in ("membership", "tradeoff?look=measured", "cohort?cohort=tiny"):
-        tab.goto(f"{server}/{view}")
-        expect(tab.get_by_role("heading", level=1)).to_be_visible(timeout=WAIT)
+    for link, title in (
+        ("cohort?cohort=tiny", "Cohort"),
+        ("", "Membership"),
+        ("tradeoff?look=measured", "ε trade-off"),
+    ):
+        if link:
+            tab.goto(f"{server}/{link}")
+        else:
+            to_entry(tab, title)
+        expect(tab.get_by_role("heading", level=1, name=title)).to_be_visible(timeout=WAIT)
         settled(tab)
         styled(tab)
-        assert without_a_ring(tab, 30) == [], view
-    tab.goto(f"{server}/playground")
-    expect(tab.get_by_role("heading", level=1)).to_be_visible(timeout=WAIT)
+        assert without_a_ring(tab, 30) == [], title
+    to_entry(tab, "Playground")
+    expect(tab.get_by_role("heading", level=1, name="Playground")).to_be_visible(timeout=WAIT)
     settled(tab)  # a popover of a page that is still drawn may close again
     tab.get_by_role("button", name="Settings").click(timeout=WAIT)
     expect(tab.get_by_test_id("stPopoverBody")).to_be_visible(timeout=WAIT)

@@ -1,4 +1,7 @@
-"""A link straight to a page works on a server that has not drawn anything yet, and looks right in light and dark.
+"""A link straight to a page works, and looks right in light and dark.
+
+That it works on a server that has not drawn anything yet is tested where other tests start one: a page in
+tests/browser/test_canaries_page.py, and the alias of Home in tests/browser/test_newcomer.py.
 
 Every page is accessible in both: axe-core finds no violation of any grade. No page asks another server for anything.
 """
@@ -11,7 +14,7 @@ import pytest
 from playwright.sync_api import expect
 
 from pages.parts.common import shell
-from tests.browser.served import WAIT, click_at, fits, no_traceback, place_in, serving, settled, styled
+from tests.browser.served import WAIT, click_at, fits, no_traceback, place_in, settled, styled
 from tests.browser.test_accessibility import BACKGROUNDS, OF_COLOURS, violations
 
 TITLES = {name: title for name, title, _, _ in shell._PAGES}  # a page that is added is tested too
@@ -32,16 +35,6 @@ def check(page, path: str) -> None:
     expect(page.get_by_text("Synthetic patients: no real people").first).to_be_visible()
     assert page.url.split("?")[0].rstrip("/").endswith(path)
     no_traceback(page)
-
-
-@pytest.mark.parametrize("path", ["playground", "home"])
-def test_the_first_request_after_a_start_may_be_a_deep_link(tab, data, tmp_path, path):
-    with serving(data, tmp_path / "log.txt") as address:
-        tab.goto(f"{address}/{path}")
-        check(tab, "" if path == "home" else path)
-        expect(tab.get_by_role("dialog")).to_have_count(0)  # Streamlit's “page not found”
-        tab.get_by_role("link", name="Home").first.click()
-        check(tab, "")
 
 
 def test_every_page_stands_in_the_menu(tab, server):

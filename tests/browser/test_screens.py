@@ -7,7 +7,18 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.served import WAIT, click_at, comes_true, fits, in_link, no_traceback, place_in, settled, to_entry
+from tests.browser.served import (
+    WAIT,
+    click_at,
+    comes_true,
+    fits,
+    in_link,
+    no_traceback,
+    place_in,
+    settled,
+    to_entry,
+    type_in,
+)
 from tests.browser.test_accessibility import BACKGROUNDS
 
 NARROW = {"width": 420, "height": 900}
@@ -80,23 +91,6 @@ def test_on_a_phone_the_knobs_are_in_a_fold_above_the_answer(tab, server):
     expect(knob).to_be_visible()
 
 
-def test_on_a_phone_the_slider_its_chart_and_what_is_said_about_them_follow_each_other(tab, server):
-    tab.set_viewport_size(NARROW)
-    with_charts(tab, f"{server}/tradeoff")
-    said, drawn = (tab.locator(f".st-key-at-epsilon-{part}") for part in ("said", "drawn"))
-    order = (tab.locator(".st-key-at-epsilon"), tab.locator(".main-svg").first, said, drawn)
-
-    def tops() -> list[float]:
-        return [box["y"] for one in order if (box := one.bounding_box())]
-
-    assert len(tops()) == 4 and tops() == sorted(tops())
-    tab.set_viewport_size(WIDE)
-    settled(tab)
-    slider, chart, *others = tops()
-    assert abs(slider - chart) < 20, "the chart is beside the slider"
-    assert others == sorted(others, reverse=True), "what is drawn is chosen between the slider and the sentences"
-
-
 @pytest.mark.parametrize("touch", [True, False])
 def test_keys_are_named_on_buttons_where_there_is_a_keyboard(chromium, server, touch):
     page = chromium.new_page(viewport={"width": 390, "height": 844}, has_touch=touch, is_mobile=touch)
@@ -115,17 +109,6 @@ def test_with_letters_twice_as_large_the_counts_stay_in_their_columns(tab, serve
     tab.evaluate("document.documentElement.style.fontSize = '200%'")
     beyond = "[...document.querySelectorAll('.tally')].map(one => one.offsetWidth - one.parentElement.clientWidth)"
     assert all(pixels <= 0 for pixels in tab.evaluate(beyond))
-
-
-def test_a_table_offers_no_download_of_its_own(tab, server):
-    tab.goto(f"{server}/patients")
-    table = tab.get_by_test_id("stDataFrame").last
-    expect(table).to_be_visible(timeout=WAIT)
-    settled(tab)
-    table.hover()
-    expect(tab.get_by_role("button", name="Search:").last).to_be_visible(timeout=WAIT)
-    expect(tab.get_by_role("button", name="Download as CSV:").last).to_be_hidden()
-    expect(tab.get_by_role("button", name="Download as CSV", exact=True).last).to_be_visible()
 
 
 def test_the_hospital_chosen_on_cohort_is_the_one_train_uses(tab, server):
@@ -194,9 +177,22 @@ def left_over(page: Page, act: Callable[[], None], heading: str) -> list[str]:
     return page.evaluate("window.stopped()")
 
 
-def test_another_page_begins_empty(tab, server):
-    tab.goto(f"{server}/tradeoff")
-    expect(tab.locator(".main-svg").first).to_be_visible(timeout=WAIT)
+def test_on_a_phone_slider_chart_and_sentences_follow_each_other_and_another_page_begins_empty(tab, server):
+    tab.set_viewport_size(NARROW)
+    with_charts(tab, f"{server}/tradeoff")
+    said, drawn = (tab.locator(f".st-key-at-epsilon-{part}") for part in ("said", "drawn"))
+    order = (tab.locator(".st-key-at-epsilon"), tab.locator(".main-svg").first, said, drawn)
+
+    def tops() -> list[float]:
+        return [box["y"] for one in order if (box := one.bounding_box())]
+
+    assert len(tops()) == 4 and tops() == sorted(tops())
+    tab.set_viewport_size(WIDE)
+    settled(tab)
+    slider, chart, *others = tops()
+    assert abs(slider - chart) < 20, "the chart is beside the slider"
+    assert others == sorted(others, reverse=True), "what is drawn is chosen between the slider and the sentences"
+
     assert left_over(tab, lambda: to_entry(tab, "Glossary"), "Glossary") == []
     assert left_over(tab, lambda: to_entry(tab, "Be the auditor"), "Be the auditor") == []
 
@@ -208,8 +204,17 @@ def test_another_step_of_the_lesson_begins_empty(tab, server):
     assert left_over(tab, lambda: tab.get_by_role("button", name="Next").click(), "2. ") == []
 
 
-def test_another_patient_begins_empty(tab, server):
-    tab.goto(f"{server}/patients?patient=P0001")
+def test_a_table_offers_no_download_of_its_own_and_another_patient_begins_empty(tab, server):
+    tab.goto(f"{server}/patients")
+    table = tab.get_by_test_id("stDataFrame").last
+    expect(table).to_be_visible(timeout=WAIT)
+    settled(tab)
+    table.hover()
+    expect(tab.get_by_role("button", name="Search:").last).to_be_visible(timeout=WAIT)
+    expect(tab.get_by_role("button", name="Download as CSV:").last).to_be_hidden()
+    expect(tab.get_by_role("button", name="Download as CSV", exact=True).last).to_be_visible()
+
+    type_in(tab, "Patient", "P0001")
     expect(tab.get_by_role("heading", name="Patient P0001")).to_be_visible(timeout=WAIT)
     box = tab.get_by_label("Patient", exact=True)
 
