@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -49,13 +50,16 @@ def buttons(page: Page) -> list[str]:
 
 
 def account(page: Page) -> None:
-    """Open the account menu."""
-    settled(page)
-    page.locator(".st-key-account button").click()
-    expect(page.get_by_text("Your role is", exact=False)).to_be_visible(timeout=WAIT)
+    """Open the account menu: it closes again where the page that was wanted before the sign-in is drawn meanwhile."""
+    for _ in range(6):
+        settled(page)
+        page.locator(".st-key-account button").click()
+        with contextlib.suppress(AssertionError):
+            return expect(page.get_by_text("Your role is", exact=False)).to_be_visible(timeout=WAIT / 6)
+    raise AssertionError("the account menu does not open")
 
 
-def test_nothing_is_drawn_before_signing_in(browsers: Callable[[], Page], closed_server: str, shot) -> None:
+def test_nothing_is_drawn_before_signing_in(browsers: Callable[..., Page], closed_server: str, shot) -> None:
     page = browsers()
     for path in ("", "/train", "/cohort?cohort=my+notes"):
         page.goto(closed_server + path)
