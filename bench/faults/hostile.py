@@ -236,6 +236,7 @@ def scripts_run(tab: Any, address: str, pages: Sequence[str], settled: Callable[
                 count.markup.append(f"{page}, turn {turn}: a script ran")
             if tab.locator("[data-testid=stException]").count():
                 count.exceptions.append(f"{page}, turn {turn}: an exception")
+    tab.remove_listener("dialog", dialog)
     return count
 
 

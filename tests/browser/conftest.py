@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.browser.served import WAIT, serving
+from tests.browser.served import WAIT, Browsers, serving
 
 expect.set_options(timeout=WAIT)  # where a test names no other time; Playwright's own five seconds are too few
 
@@ -71,13 +71,23 @@ def server(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
     assert "was created with a default value but also had" not in told, "a widget has two values to start from"
 
 
+@pytest.fixture(scope="session")
+def kept_browsers(chromium: Browser) -> Browsers:
+    """What `browsers` and `tab` lend."""
+    return Browsers(chromium)
+
+
 @pytest.fixture
-def tab(chromium: Browser) -> Iterator[Page]:
+def browsers(kept_browsers: Browsers) -> Iterator[Callable[..., Page]]:
+    """Opens the tab of a browser that shares nothing with others: `browsers(width, height, phone=False)`."""
+    with kept_browsers.lent() as take:
+        yield take
+
+
+@pytest.fixture
+def tab(browsers: Callable[..., Page]) -> Page:
     """A fresh browser tab, as wide as a small projector."""
-    page = chromium.new_page(viewport={"width": 1280, "height": 800})
-    page.set_default_timeout(WAIT)
-    yield page
-    page.close()
+    return browsers()
 
 
 @pytest.fixture

@@ -11,10 +11,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
-from playwright.sync_api import Download, Error, Locator, Page, TimeoutError, expect
+from playwright.sync_api import Browser, Download, Error, Locator, Page, TimeoutError, expect
 
 from core.runs.run import Run
 from core.runs.store import Workspace
@@ -83,6 +84,70 @@ def listens(server: subprocess.Popen, port: int) -> bool:
         lines = psutil.Process(server.pid).net_connections("tcp")
         return any(line.status == psutil.CONN_LISTEN and line.laddr.port == port for line in lines)
     return False
+
+
+class Browsers:
+    """Browsers with one tab each that share nothing with one another. They are lent, and kept for the next test.
+
+    One that has drawn a page of Streamlit draws the next at half the cost. What a test leaves in it is removed:
+    cookies, storage, size, colours and further tabs. Only what listens to events stays, so tests use `listening`.
+    """
+
+    def __init__(self, browser: Browser, **options: Any) -> None:
+        self._browser, self._options = browser, options
+        self._free: dict[bool, list[Page]] = {False: [], True: []}  # by whether it is a telephone
+
+    def take(self, width: int = 1280, height: int = 800, *, phone: bool = False) -> Page:
+        """A browser of this size; a `phone` has a touch screen."""
+        free = self._free[phone]
+        page = free.pop() if free else self._opened(phone)
+        page.set_viewport_size({"width": width, "height": height})
+        return page
+
+    def give_back(self, page: Page, *, phone: bool = False) -> None:
+        """Empty it for the next test."""
+        try:
+            for other in page.context.pages:
+                if other is not page:
+                    other.close()
+            if page.url.startswith("http"):
+                page.evaluate("localStorage.clear(), sessionStorage.clear()")
+            page.goto("about:blank")
+            page.mouse.move(0, 0)
+            page.emulate_media(media="null", color_scheme="light")
+            page.context.clear_cookies()
+        except Error:  # a test that failed may leave one that does not answer
+            page.context.close()
+        else:
+            self._free[phone].append(page)
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[Callable[..., Page]]:
+        """Yields `take`; what was taken is given back after."""
+        taken: list[tuple[Page, bool]] = []
+
+        def take(width: int = 1280, height: int = 800, *, phone: bool = False) -> Page:
+            taken.append((self.take(width, height, phone=phone), phone))
+            return taken[-1][0]
+
+        yield take
+        for page, phone in reversed(taken):
+            self.give_back(page, phone=phone)
+
+    def _opened(self, phone: bool) -> Page:
+        page = self._browser.new_context(has_touch=phone, is_mobile=phone, **self._options).new_page()
+        page.set_default_timeout(WAIT)
+        return page
+
+
+@contextlib.contextmanager
+def listening(page: Page, event: str, listener: Callable[..., object]) -> Iterator[None]:
+    """Call `listener` for each such event of the page, for the block."""
+    page.on(event, listener)
+    try:
+        yield
+    finally:
+        page.remove_listener(event, listener)
 
 
 def settled(page: Page) -> None:

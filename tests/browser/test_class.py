@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable
 
 import pytest
 import zxingcpp
 from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from pages.parts.lesson import classroom_link
 from tests.browser.served import ROOT, WAIT, comes_true, fits, in_link, no_traceback, press, settled, to_entry
 from tests.network import wifi
 
 
-def opened(chromium: Browser, address: str, **viewport: int) -> Page:
-    """A browser of its own, which shares nothing with others."""
-    page = chromium.new_context(viewport=viewport).new_page()
-    page.set_default_timeout(WAIT)
+def opened(browsers: Callable[..., Page], address: str, width: int, height: int) -> Page:
+    """A page in a browser that shares nothing with others."""
+    page = browsers(width, height)
     page.goto(address)
     settled(page)
     return page
@@ -41,8 +41,8 @@ def vote(student: Page, place: int) -> None:
     expect(student.locator(".st-key-options button").filter(has_text=told)).to_have_count(0, timeout=WAIT)
 
 
-def test_the_presenter_sees_at_once_what_a_student_predicts(chromium, server, shot):
-    host = opened(chromium, f"{server}/lesson?presenter=1&step=1", width=1280, height=1400)
+def test_the_presenter_sees_at_once_what_a_student_predicts(browsers, server, shot):
+    host = opened(browsers, f"{server}/lesson?presenter=1&step=1", width=1280, height=1400)
     expect(host.locator("html")).to_have_css("font-size", "24px", timeout=WAIT)
     code = a_class(host)
     expect(host.get_by_text("0 browsers joined")).to_be_visible(timeout=WAIT)
@@ -50,7 +50,7 @@ def test_the_presenter_sees_at_once_what_a_student_predicts(chromium, server, sh
         timeout=WAIT
     )  # this server answers this computer alone
 
-    student = opened(chromium, f"{server}/lesson?room={code}&step=1&screen=page", width=420, height=860)
+    student = opened(browsers, f"{server}/lesson?room={code}&step=1&screen=page", width=420, height=860)
     expect(host.get_by_text("1 browser joined")).to_be_visible(timeout=WAIT)  # nothing was pressed here
     student.get_by_role("button", name="nobody").click()
     expect(host.get_by_text("1 prediction so far")).to_be_visible(timeout=WAIT)
@@ -73,18 +73,17 @@ def test_the_presenter_sees_at_once_what_a_student_predicts(chromium, server, sh
     expect(student.get_by_role("heading", name="Three questions")).to_be_visible(timeout=WAIT)  # nothing was pressed
     for page in (host, student):
         no_traceback(page)
-        page.context.close()
 
 
-def test_a_class_votes_on_phones_and_the_projector_shows_each_step_whole(chromium, server, shot):
-    host = opened(chromium, f"{server}/lesson?step=1", width=1280, height=800)
+def test_a_class_votes_on_phones_and_the_projector_shows_each_step_whole(browsers, server, shot):
+    host = opened(browsers, f"{server}/lesson?step=1", width=1280, height=800)
     code = a_class(host)
     settled(host)
     host.get_by_role("button", name="Full screen").click()
     settled(host)
     host.locator(".st-key-screen-lead button").click()
     expect(host.get_by_role("button", name="Stop leading")).to_be_visible(timeout=WAIT)
-    phones = [opened(chromium, f"{server}/lesson?room={code}", width=390, height=844) for _ in range(2)]
+    phones = [opened(browsers, f"{server}/lesson?room={code}", width=390, height=844) for _ in range(2)]
     for number in range(1, 6):
         for phone in phones:  # which follow
             expect(phone.get_by_text(f"step {number} of 5")).to_be_visible(timeout=WAIT)
@@ -110,7 +109,6 @@ def test_a_class_votes_on_phones_and_the_projector_shows_each_step_whole(chromiu
     expect(host.locator("[data-testid=stHeader]")).to_be_visible(timeout=WAIT)  # the menu is back
     for page in (host, *phones):
         no_traceback(page)
-        page.context.close()
 
 
 def whole_in_window(host: Page, height: int) -> None:
@@ -130,12 +128,11 @@ def whole_in_window(host: Page, height: int) -> None:
     comes_true(host, lambda: beside.evaluate(whole_beside), "what stands beside the chart is cut")
 
 
-def test_phones_get_their_buttons_back_when_the_presenter_stops_leading(chromium, server):
-    host = opened(chromium, f"{server}/lesson?step=1", width=1280, height=800)
+def test_phones_get_their_buttons_back_when_the_presenter_stops_leading(browsers, server):
+    host = opened(browsers, f"{server}/lesson?step=1", width=1280, height=800)
     code = a_class(host)
     expect(host.get_by_text("0 predictions so far")).to_be_in_viewport(timeout=WAIT)
-    page = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True).new_page()
-    page.set_default_timeout(WAIT)
+    page = browsers(390, 844, phone=True)
     page.goto(f"{server}/lesson?room={code}&step=1")
     settled(host)
     host.get_by_text("Lead the class").click()  # and the switch has the focus
@@ -151,13 +148,12 @@ def test_phones_get_their_buttons_back_when_the_presenter_stops_leading(chromium
         expect(first).to_have_css(style, other.evaluate(f"one => getComputedStyle(one)['{style}']"), timeout=WAIT)
     for one in (host, page):
         no_traceback(one)
-        one.context.close()
 
 
-def test_three_questions_before_and_after_become_a_picture(chromium, server, shot):
-    host = opened(chromium, f"{server}/lesson?step=0", width=1280, height=800)
+def test_three_questions_before_and_after_become_a_picture(browsers, server, shot):
+    host = opened(browsers, f"{server}/lesson?step=0", width=1280, height=800)
     code = a_class(host)
-    phones = [opened(chromium, f"{server}/lesson?room={code}", width=390, height=844) for _ in range(2)]
+    phones = [opened(browsers, f"{server}/lesson?room={code}", width=390, height=844) for _ in range(2)]
     for phone in phones:
         for _ in range(3):
             vote(phone, 0)
@@ -180,15 +176,14 @@ def test_three_questions_before_and_after_become_a_picture(chromium, server, sho
     shot(phones[0], "class-learned-phone", full=True)
     for page in (host, *phones):
         no_traceback(page)
-        page.context.close()
 
 
-def test_who_comes_back_after_lost_wifi_has_the_same_vote(chromium, server):
-    host = opened(chromium, f"{server}/lesson?step=1", width=1280, height=900)
+def test_who_comes_back_after_lost_wifi_has_the_same_vote(browsers, server):
+    host = opened(browsers, f"{server}/lesson?step=1", width=1280, height=900)
     code = a_class(host)
     with wifi(server) as network:
-        phone = opened(chromium, f"{network.address}/lesson?room={code}&step=1", width=390, height=844)
-        other = opened(chromium, f"{network.address}/lesson?room={code}&step=1", width=390, height=844)
+        phone = opened(browsers, f"{network.address}/lesson?room={code}&step=1", width=390, height=844)
+        other = opened(browsers, f"{network.address}/lesson?room={code}&step=1", width=390, height=844)
         vote(phone, 0)
         expect(host.get_by_text("1 prediction so far")).to_be_visible(timeout=WAIT)
         network.cut()
@@ -209,15 +204,14 @@ def test_who_comes_back_after_lost_wifi_has_the_same_vote(chromium, server):
         assert {cookie["name"] for cookie in phone.context.cookies()} >= {"philab_seat"}
         for page in (host, phone, other):
             no_traceback(page)
-            page.context.close()
 
 
-def test_everybody_sees_the_patient_and_the_prompt_that_the_presenter_sees(chromium, server, shot):
-    host = opened(chromium, f"{server}/lesson?step=1", width=1280, height=800)
+def test_everybody_sees_the_patient_and_the_prompt_that_the_presenter_sees(browsers, server, shot):
+    host = opened(browsers, f"{server}/lesson?step=1", width=1280, height=800)
     code, key = a_class(host), in_link(host, r"host=(\w+)").group(1)
     students = [
-        opened(chromium, f"{server}/patients?room={code}&age_from=100", width=1280, height=800),
-        opened(chromium, f"{server}/lesson?room={code}", width=390, height=844),
+        opened(browsers, f"{server}/patients?room={code}&age_from=100", width=1280, height=800),
+        opened(browsers, f"{server}/lesson?room={code}", width=390, height=844),
     ]
     host.goto(f"{server}/patients?room={code}&host={key}&patient=P0001")
     settled(host)
@@ -246,13 +240,12 @@ def test_everybody_sees_the_patient_and_the_prompt_that_the_presenter_sees(chrom
     shot(students[1], "class-prompt-phone")
     for page in (host, *students):
         no_traceback(page)
-        page.context.close()
 
 
-def test_a_class_follows_its_presenter_to_another_page_and_audits_there(chromium, server, shot):
-    host = opened(chromium, f"{server}/lesson", width=1280, height=800)
+def test_a_class_follows_its_presenter_to_another_page_and_audits_there(browsers, server, shot):
+    host = opened(browsers, f"{server}/lesson", width=1280, height=800)
     code = a_class(host)
-    students = [opened(chromium, f"{server}/lesson?room={code}", width=390, height=800) for _ in range(2)]
+    students = [opened(browsers, f"{server}/lesson?room={code}", width=390, height=800) for _ in range(2)]
     settled(host)
     host.get_by_text("Lead the class").click()
     settled(host)
@@ -272,17 +265,15 @@ def test_a_class_follows_its_presenter_to_another_page_and_audits_there(chromium
     shot(students[0], "class-auditor-phone", full=True)
     for page in (host, *students):
         no_traceback(page)
-        page.context.close()
 
 
 @pytest.mark.parametrize(("width", "ground"), [(1280, "#ffffff"), (1280, "#10161d"), (420, "#10161d")])
-def test_a_reader_that_is_not_the_writer_reads_the_join_code_from_the_screen(chromium, width, ground):
+def test_a_reader_that_is_not_the_writer_reads_the_join_code_from_the_screen(tab, width, ground):
     url = "http://192.168.178.201:8501/lab/lesson?room=ABCDE"
     style = (ROOT / "assets/style.css").read_text(encoding="utf-8")
-    page = chromium.new_page(viewport={"width": width, "height": 860})
-    page.set_content(f'<style>{style}</style><body style="background:{ground}">{classroom_link.qr_html(url)}</body>')
-    page.locator("img.qr").evaluate("image => image.decode()")
-    photo = Image.open(io.BytesIO(page.screenshot()))
-    page.close()
+    tab.set_viewport_size({"width": width, "height": 860})
+    tab.set_content(f'<style>{style}</style><body style="background:{ground}">{classroom_link.qr_html(url)}</body>')
+    tab.locator("img.qr").evaluate("image => image.decode()")
+    photo = Image.open(io.BytesIO(tab.screenshot()))
     (found,) = zxingcpp.read_barcodes(photo)
     assert (found.format, found.text) == (zxingcpp.BarcodeFormat.QRCode, url)

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import expect
 
 from pages.parts.common import shell
-from tests.browser.served import WAIT, click_at, fits, no_traceback, place_in, settled, styled
+from tests.browser.served import WAIT, click_at, fits, listening, no_traceback, place_in, settled, styled
 from tests.browser.test_accessibility import BACKGROUNDS, OF_COLOURS, violations
 
 TITLES = {name: title for name, title, _, _ in shell._PAGES}  # a page that is added is tested too
@@ -66,25 +66,23 @@ def test_the_back_button_goes_back_through_the_lesson(tab, server):
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_every_page_opens_by_its_link_in_light_and_dark_and_narrow(chromium, server, shot, path):
-    page = chromium.new_page(viewport={"width": 1280, "height": 800}, color_scheme="dark")
-    page.set_default_timeout(WAIT)
+def test_every_page_opens_by_its_link_in_light_and_dark_and_narrow(tab, server, shot, path):
+    tab.emulate_media(color_scheme="dark")
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(f"{server}/{path}")
-    check(page, path)
-    for rules, (theme, background) in zip((None, OF_COLOURS), BACKGROUNDS.items(), strict=True):
-        page.emulate_media(color_scheme=theme)  # an open page follows: all colours are as if it were opened so
-        expect(page.get_by_test_id("stApp")).to_have_css("background-color", background, timeout=WAIT)
-        settled(page)
-        assert [(theme, *one) for one in violations(page, rules)] == []
-        shot(page, f"{path or 'home'}-{theme}", full=True)
-    page.set_viewport_size({"width": 420, "height": 860})
-    expect(page.get_by_role("heading", level=1, name=PAGES[path])).to_be_visible()
-    shot(page, f"{path or 'home'}-narrow")
-    fits(page, 420)
-    no_traceback(page)
-    page.close()
+    with listening(tab, "request", lambda request: asked.append(request.url)):
+        tab.goto(f"{server}/{path}")
+        check(tab, path)
+        for rules, (theme, background) in zip((None, OF_COLOURS), BACKGROUNDS.items(), strict=True):
+            tab.emulate_media(color_scheme=theme)  # an open page follows: all colours are as if it were opened so
+            expect(tab.get_by_test_id("stApp")).to_have_css("background-color", background, timeout=WAIT)
+            settled(tab)
+            assert [(theme, *one) for one in violations(tab, rules)] == []
+            shot(tab, f"{path or 'home'}-{theme}", full=True)
+        tab.set_viewport_size({"width": 420, "height": 860})
+        expect(tab.get_by_role("heading", level=1, name=PAGES[path])).to_be_visible()
+        shot(tab, f"{path or 'home'}-narrow")
+        fits(tab, 420)
+        no_traceback(tab)
     own = (server, server.replace("http", "ws"), "data:", "blob:")
     assert asked and [url for url in asked if not url.startswith(own)] == []
 
@@ -105,10 +103,9 @@ def test_a_tile_opens_its_claim_and_the_link_says_so(tab, server):
     expect(title).to_be_in_viewport(timeout=WAIT)
 
 
-def test_a_tap_opens_the_tile_that_was_tapped(chromium, server):
+def test_a_tap_opens_the_tile_that_was_tapped(browsers, server):
     """Plotly chooses what the pointer was over before a click, and a finger was over nothing, or the tile before."""
-    page = chromium.new_page(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
-    page.set_default_timeout(WAIT)
+    page = browsers(390, 844, phone=True)
     page.goto(f"{server}/findings")
     settled(page)
     tiles = page.locator(".js-plotly-plot").first
@@ -123,4 +120,3 @@ def test_a_tap_opens_the_tile_that_was_tapped(chromium, server):
         page.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
         expect(page).to_have_url(re.compile(f"claim={claim}$"), timeout=WAIT)
         settled(page)
-    page.close()

@@ -12,7 +12,17 @@ from playwright.sync_api import Locator, Page, expect
 
 from core.common.files import replace_text
 from core.runs.store import Workspace
-from tests.browser.served import TRAINED, WAIT, finished_run, no_traceback, serving, settled, to_entry, type_in
+from tests.browser.served import (
+    TRAINED,
+    WAIT,
+    finished_run,
+    listening,
+    no_traceback,
+    serving,
+    settled,
+    to_entry,
+    type_in,
+)
 from tests.browser.test_deep_links import check
 
 MARK = "mark.phi-leak"
@@ -112,13 +122,15 @@ def test_a_mark_explains_itself_and_any_text_can_be_looked_into(tab, server, sho
 def test_rude_prompts_are_shown_as_text(tab, server):
     tab.goto(f"{server}/playground")
     fired: list[str] = []
-    tab.on("dialog", lambda dialog: (fired.append(dialog.message), dialog.dismiss()))
-    say(tab, '<img src=x onerror="alert(1)"><script>alert(2)</script>\u202e👩‍⚕️ Patient:')
-    typed = tab.locator(".phi-prompt").first
-    expect(typed).to_contain_text('<img src=x onerror="alert(1)"><script>alert(2)</script>␦👩‍⚕️ Patient:', timeout=WAIT)
-    assert tab.locator(".phi-text img, .phi-text script").count() == 0
-    say(tab, "x" * 100_000)
-    expect(tab.get_by_text("The prompt has 100,000 characters", exact=False)).to_be_visible(timeout=WAIT)
+    with listening(tab, "dialog", lambda dialog: (fired.append(dialog.message), dialog.dismiss())):
+        say(tab, '<img src=x onerror="alert(1)"><script>alert(2)</script>\u202e👩‍⚕️ Patient:')
+        typed = tab.locator(".phi-prompt").first
+        expect(typed).to_contain_text(
+            '<img src=x onerror="alert(1)"><script>alert(2)</script>␦👩‍⚕️ Patient:', timeout=WAIT
+        )
+        assert tab.locator(".phi-text img, .phi-text script").count() == 0
+        say(tab, "x" * 100_000)
+        expect(tab.get_by_text("The prompt has 100,000 characters", exact=False)).to_be_visible(timeout=WAIT)
     assert fired == []
     no_traceback(tab)
 

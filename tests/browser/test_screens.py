@@ -92,14 +92,12 @@ def test_on_a_phone_the_knobs_are_in_a_fold_above_the_answer(tab, server):
 
 
 @pytest.mark.parametrize("touch", [True, False])
-def test_keys_are_named_on_buttons_where_there_is_a_keyboard(chromium, server, touch):
-    page = chromium.new_page(viewport={"width": 390, "height": 844}, has_touch=touch, is_mobile=touch)
-    page.set_default_timeout(WAIT)
+def test_keys_are_named_on_buttons_where_there_is_a_keyboard(browsers, server, touch):
+    page = browsers(390, 844, phone=touch)
     page.goto(f"{server}/lesson?step=1")
     button = page.get_by_role("button", name="Next").first
     expect(button).to_be_visible(timeout=WAIT)
     expect(button.locator("kbd")).to_be_visible(visible=not touch)
-    page.close()
 
 
 def test_with_letters_twice_as_large_the_counts_stay_in_their_columns(tab, server):

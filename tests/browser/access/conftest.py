@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page
 
 from tests.browser.access.provider import Provider, provided
-from tests.browser.served import WAIT, serving
+from tests.browser.served import serving
 
 VERIFIED = {"email_verified": True}
 PEOPLE = {
@@ -59,19 +58,3 @@ server_metadata_url = "{provider.address}/.well-known/openid-configuration"
     with serving(folder / "data", folder / "log.txt", options=("--secrets.files", str(settings))) as address:
         provider.client.redirect_uri = f"{address}/oauth2callback"
         yield address
-
-
-@pytest.fixture
-def browsers(chromium: Browser) -> Iterator[Callable[[], Page]]:
-    """Opens the first tab of a browser that shares nothing with others: `browsers()`."""
-    opened: list[BrowserContext] = []
-
-    def fresh() -> Page:
-        opened.append(chromium.new_context(viewport={"width": 1280, "height": 800}))
-        page = opened[-1].new_page()
-        page.set_default_timeout(WAIT)
-        return page
-
-    yield fresh
-    for context in opened:
-        context.close()

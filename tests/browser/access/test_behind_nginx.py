@@ -26,7 +26,7 @@ from tests.browser.access.conftest import ACCESS
 from tests.browser.access.provider import Provider
 from tests.browser.access.test_sign_in import MINE, account, signed_in, ward  # noqa: F401 — `ward` is a fixture
 from tests.browser.conftest import FLAGS, program
-from tests.browser.served import ROOT, WAIT, free_port, listens, serving, settled
+from tests.browser.served import ROOT, WAIT, Browsers, free_port, listening, listens, serving, settled
 from tests.browser.test_analyst import upload
 from tests.browser.test_class import a_class, vote
 
@@ -44,7 +44,7 @@ class Site:
     apps: tuple[str, str]  # host:port of each
     port: int
     log: Path
-    browser: Browser
+    browsers: Browsers
     end_first: Callable[[], None]
 
     def answered(self) -> list[tuple[str, str, str, str]]:
@@ -81,12 +81,10 @@ class Site:
         raise AssertionError("the request is not in nginx's log")
 
     def tab(self, app: str | None = None) -> Page:
-        """The first tab of a browser of its own, which nginx sends to this app server; None: as it comes."""
-        context = self.browser.new_context(ignore_https_errors=True, viewport={"width": 1280, "height": 900})
+        """The tab of a browser that shares nothing with others, which nginx sends to this app server; None: to any."""
+        page = self.browsers.take(height=900)
         if app is not None:
-            context.add_cookies([{"name": COOKIE, "value": self.cookie_of(app), "url": ADDRESS}])
-        page = context.new_page()
-        page.set_default_timeout(WAIT)
+            page.context.add_cookies([{"name": COOKIE, "value": self.cookie_of(app), "url": ADDRESS}])
         return page
 
 
@@ -167,7 +165,8 @@ server_metadata_url = "{provider.address}/.well-known/openid-configuration"
         with proxied(folder, (apps[0], apps[1]), port, plain_port):
             rules = f"--host-resolver-rules=MAP {HOST}:443 127.0.0.1:{port},MAP {HOST}:80 127.0.0.1:{plain_port}"
             browser = chromium.browser_type.launch(executable_path=program(), args=[*FLAGS, rules])
-            yield Site((apps[0], apps[1]), port, folder / "access.txt", browser, lives.close)
+            browsers = Browsers(browser, ignore_https_errors=True)
+            yield Site((apps[0], apps[1]), port, folder / "access.txt", browsers, lives.close)
             browser.close()
 
 
@@ -182,9 +181,9 @@ def test_signing_in_uploading_and_deleting_through_the_proxy(site: Site, ward: P
     answer = ada.goto(f"http://{HOST}/train")
     assert ada.url == f"{ADDRESS}/train" and "max-age" in answer.headers["strict-transport-security"]
     sockets: list[str] = []
-    ada.on("websocket", lambda one: sockets.append(one.url))
-    signed_in(ada, NOTES, "Ada@example.org")
-    account(ada)
+    with listening(ada, "websocket", lambda one: sockets.append(one.url)):
+        signed_in(ada, NOTES, "Ada@example.org")
+        account(ada)
     assert sockets and all(one == f"wss://{HOST}/_stcore/stream" for one in sockets)
     cookies = ada.context.cookies(ADDRESS)
     assert len(cookies) > 2 and all(one["secure"] for one in cookies), "no cookie is sent over plain http"
@@ -224,7 +223,7 @@ def test_signing_in_uploading_and_deleting_through_the_proxy(site: Site, ward: P
     ada.get_by_role("button", name="Sign out").click()
     expect(ada.get_by_role("button", name="Sign in")).to_be_visible(timeout=WAIT)
     for page in (ada, there):
-        page.context.close()
+        site.browsers.give_back(page)
 
 
 def test_a_class_joined_through_the_proxy_is_one_class(site: Site) -> None:
@@ -242,7 +241,7 @@ def test_a_class_joined_through_the_proxy_is_one_class(site: Site) -> None:
     students[0].reload()
     expect(students[0].get_by_text("Your vote is counted")).to_be_visible(timeout=WAIT)
     for page in (bea, *students):
-        page.context.close()
+        site.browsers.give_back(page)
 
 
 def test_every_browser_stays_with_its_server(site: Site) -> None:
@@ -252,7 +251,7 @@ def test_every_browser_stays_with_its_server(site: Site) -> None:
     expect(page.get_by_role("button", name="Sign in")).to_be_visible(timeout=WAIT)
     (given,) = (one for one in page.context.cookies(ADDRESS) if one["name"] == COOKIE)
     assert given["httpOnly"] and given["secure"] and given["sameSite"] == "Lax"
-    page.context.close()  # nginx writes a websocket into its log when it ends
+    site.browsers.give_back(page)  # nginx writes a websocket into its log when it ends
     end = time.monotonic() + 60
     while (given["value"], "/_stcore/stream") not in {(one[1], one[3]) for one in site.answered()}:
         assert time.monotonic() < end, "the websocket is not in nginx's log"
@@ -281,4 +280,4 @@ def test_a_class_goes_on_when_one_of_the_servers_ends(site: Site) -> None:
     expect(student.get_by_text("Your vote is counted")).to_be_visible(timeout=WAIT)
     expect(bea.get_by_text("1 browser joined")).to_be_visible(timeout=WAIT)
     for page in (bea, student):
-        page.context.close()
+        site.browsers.give_back(page)

@@ -75,7 +75,7 @@ def test_nothing_is_drawn_before_signing_in(browsers: Callable[..., Page], close
 
 
 def test_people_keep_their_notes_and_signing_out_ends_access_everywhere(
-    browsers: Callable[[], Page], closed_server: str, provider: Provider, ward: Path, shot
+    browsers: Callable[..., Page], closed_server: str, provider: Provider, ward: Path, shot
 ) -> None:
     ada = browsers()
     signed_in(ada, closed_server, "Ada@example.org")
@@ -136,7 +136,7 @@ def test_people_keep_their_notes_and_signing_out_ends_access_everywhere(
     [("eve@evil-example.org", "is not on this server's list. Ask the office"), ("ivo@example.org", "has not verified")],
 )
 def test_others_read_one_sentence(
-    browsers: Callable[[], Page], closed_server: str, email: str, told: str, shot
+    browsers: Callable[..., Page], closed_server: str, email: str, told: str, shot
 ) -> None:
     page = browsers()
     signed_in(page, closed_server, email)
