@@ -12,10 +12,12 @@ WAIT = 300  # seconds; loading torch and a model on a busy core
 
 def visit(page: str, **query: str | list[str]) -> AppTest:
     """The app at `pages/<page>.py`, opened with these query parameters; a list has its name several times."""
-    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT).run()
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=WAIT)
     for name, value in query.items():
         app.query_params[name] = value
-    app.switch_page(f"pages/{page}.py").run()
+    if page != "home":  # which opens first; the others have their file's name in the address
+        app.switch_page(f"pages/{page}.py")
+    app.run()
     assert not app.exception
     return app
 

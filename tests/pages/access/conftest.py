@@ -46,9 +46,9 @@ def opened() -> Callable[..., AppTest]:
         app.secrets = secrets
         for name, value in query.items():
             app.query_params[name] = value
+        if page != "home":  # which opens first
+            app.switch_page(f"pages/{page}.py")
         app.run()
-        if page != "home":
-            app.switch_page(f"pages/{page}.py").run()
         assert not app.exception
         return app
 
