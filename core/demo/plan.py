@@ -124,8 +124,7 @@ def parts(seeds: Sequence[int] = SEEDS) -> list[Part]:
 
     The first part of a hospital and model has its base models, its runs that are compared most, and for each of the
     private ones among them the same training without noise. Runs with the same recipe share that control. Controls
-    without noise, further ε, defences and the grid have the first of `SEEDS` alone, whichever seeds are asked for; the
-    grid has no controls.
+    without noise, further ε, defences and the grid have the first of `SEEDS` alone, whichever seeds are asked for.
     """
     found: dict[str, list[RunSpec]] = {}
     for size in SIZES:
@@ -135,7 +134,8 @@ def parts(seeds: Sequence[int] = SEEDS) -> list[Part]:
     if SEEDS[0] in seeds:
         found[DEFENCES] = defended_specs(SEEDS[0])
         found[f"{DEFENCES}-controls"] = _controls(found[DEFENCES])
-        found[f"3k-{GRID_KIND}-grid"] = [grid_spec(*setting, SEEDS[0]) for setting in GRID]
+        grid = [grid_spec(*setting, SEEDS[0]) for setting in GRID]
+        found[f"3k-{GRID_KIND}-grid"], found[f"3k-{GRID_KIND}-grid-controls"] = grid, _controls(grid)
     names = sorted(found, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), "controls" in name))
     seen: set[str] = set()
     made = []
