@@ -110,8 +110,11 @@ class Rates:
         return np.where(place < len(candidates), candidates[np.minimum(place, len(candidates) - 1)], np.inf)
 
     def training_mean(self, weights: np.ndarray) -> np.ndarray:
-        """(B,) mean score of the members' notes: the threshold of S-BBA, A-BBA and P-BBA (Jagannatha 2021, §4.1.1)."""
-        return ratio(weights @ self.units.mean_sums, weights @ self.units.mean_counts)
+        """(B,) mean score of the members' notes: the threshold of S-BBA, A-BBA and P-BBA (Jagannatha 2021, §4.1.1).
+
+        It is kept within the scores: where all are equal, a mean that is rounded down would accuse everyone.
+        """
+        return np.clip(ratio(weights @ self.units.mean_sums, weights @ self.units.mean_counts), *self.units.mean_range)
 
 
 def population_thresholds(units: Units, alpha: float, *, resamples: int, seed: int) -> np.ndarray:

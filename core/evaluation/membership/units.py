@@ -25,7 +25,8 @@ class Units:
     which of them are members. `population` (m,) holds the scores of the population's units, `population_patient` (m,)
     their patients, numbered from 0. `mean_sums` and `mean_counts` (P,) are the sum and the number of each member
     patient's note scores, of any length. Their ratio is the mean training score, which S-BBA and its group versions use
-    as threshold. `notes` (P,) is the number of notes of every patient, of any length.
+    as threshold; `mean_range` has the lowest and the highest of these scores, between which it lies. `notes` (P,) is
+    the number of notes of every patient, of any length.
     """
 
     score: np.ndarray
@@ -37,6 +38,7 @@ class Units:
     mean_sums: np.ndarray
     mean_counts: np.ndarray
     notes: np.ndarray
+    mean_range: tuple[float, float] = (-np.inf, np.inf)
 
     @property
     def members(self) -> int:
@@ -88,7 +90,8 @@ def units(scores: pd.DataFrame, level: str = "sample", length: str = "all", *, m
     first = np.unique(code_of_row, return_index=True)[1]
     split = kept["split"].to_numpy()[first]
     patient = kept["patient_id"].iloc[first]
-    mean = kept["score"].groupby(code_of_row).mean().to_numpy(dtype=float)
+    found = kept["score"].groupby(code_of_row).agg(["mean", "min", "max"]).to_numpy(dtype=float)
+    mean = np.clip(*found.T)  # the mean of equal scores is that score, whatever the rounding
     chosen, population = split != "population", split == "population"
     member = split[chosen] == "member"
     if member.all() or not member.any():
@@ -109,4 +112,5 @@ def units(scores: pd.DataFrame, level: str = "sample", length: str = "all", *, m
         mean_sums=np.bincount(code[flags], value[flags], minlength=len(patients)),
         mean_counts=np.bincount(code[flags], minlength=len(patients)).astype(float),
         notes=np.bincount(code, minlength=len(patients)),
+        mean_range=(float(value[flags].min()), float(value[flags].max())),
     )

@@ -228,6 +228,7 @@ def weighted_leakage(scores: Sequence[float], member: Sequence[bool]) -> Weighte
     values, flags = _both_groups(scores, member)
     order = np.argsort(values, kind="stable")
     values, flags = values[order], flags[order]
+    lowest, highest = values[flags][[0, -1]]
 
     def rate_above(weights: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
         total = np.zeros((len(weights), weights.shape[1] + 1))
@@ -238,7 +239,7 @@ def weighted_leakage(scores: Sequence[float], member: Sequence[bool]) -> Weighte
     def statistic(weights: np.ndarray) -> np.ndarray:
         ordered = weights[:, order]
         members, others = np.where(flags, ordered, 0.0), np.where(flags, 0.0, ordered)
-        thresholds = ratio(members @ values, members.sum(axis=1))
+        thresholds = np.clip(ratio(members @ values, members.sum(axis=1)), lowest, highest)  # whatever the rounding
         return rate_above(members, thresholds) - rate_above(others, thresholds)
 
     return statistic

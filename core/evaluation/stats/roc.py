@@ -95,7 +95,9 @@ def says_member(scores: Sequence[float], training_scores: Sequence[float]) -> np
 
     `scores` (n,) and `training_scores` (m,) are minus the mean token loss. Returns bool (n,).
     """
-    return np.asarray(scores, dtype=float) > _checked(training_scores, "training notes").mean()
+    training = _checked(training_scores, "training notes")
+    # Where all scores are equal, a mean that is rounded down would call every note a member.
+    return np.asarray(scores, dtype=float) > np.clip(training.mean(), training.min(), training.max())
 
 
 def _checked(scores: Sequence[float], name: str) -> np.ndarray:

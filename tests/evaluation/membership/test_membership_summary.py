@@ -372,3 +372,13 @@ def test_where_everybody_is_accused_nothing_is_uncertain():
 
 def test_a_note_as_long_as_the_median_is_short():
     assert long_notes(pd.DataFrame({"tokens": [5, 7, 7, 7, 9]})).tolist() == [False, False, False, False, True]
+
+
+@pytest.mark.parametrize("level", ["sample", "admission", "patient"])
+def test_equal_scores_accuse_nobody(level: str):
+    """None is above the mean of all. A mean that was rounded down accused everyone, members and others alike."""
+    for seed, value in enumerate(np.random.default_rng(3).normal(size=20)):
+        judged = units(scores(seed, patients=10, notes=3 + seed % 4).assign(score=value), level)
+        found = figures(judged, own=None, resamples=20, seed=0)
+        rates = [figure(found, "own", f"{one}_positive_rate").value for one in ("true", "false")]
+        assert set(judged.score) == {value} and rates == [0.0, 0.0]

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score, roc_curve
 
+from core.evaluation.stats.bootstrap import weighted_leakage
 from core.evaluation.stats.roc import privacy_leakage, roc, says_member
 
 scores = st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=25)  # few values: many ties
@@ -76,3 +77,11 @@ def test_what_is_no_number_or_no_rate_is_refused():
         roc([1.0, np.nan], [0.0])
     with pytest.raises(ValueError, match="between 0 and 1"):
         roc([1.0], [0.0]).tpr_at(1.5)
+
+
+def test_no_note_is_above_the_mean_of_equal_scores():
+    """A mean that was rounded down called every note a member."""
+    for seed, value in enumerate(np.random.default_rng(4).normal(size=50)):
+        equal = np.full(3 + seed, value)
+        assert not says_member(equal, equal[2:]).any()
+        assert weighted_leakage(equal, np.arange(len(equal)) < 2)(np.ones((1, len(equal)))) == [0.0]
