@@ -109,11 +109,13 @@ def _check_admissions(path: Path, notes: pd.DataFrame, diagnoses: pd.DataFrame) 
 def _own_admissions(notes: pd.DataFrame) -> pd.DataFrame:
     """The notes with admission ids of one patient each: an id that several patients have gets the patient's before it.
 
-    Many systems number visits from 1 for each patient, and everything that judges admissions groups by their id.
+    Many systems number visits from 1 for each patient, and everything that judges admissions groups by their id. Where
+    two such ids meet again (visit 3 of P1/2 and visit 2/3 of P1), they get the patient's once more.
     """
-    shared = notes.groupby("admission_id")["patient_id"].transform("nunique") > 1
-    own = notes["patient_id"] + "/" + notes["admission_id"]
-    return notes.assign(admission_id=notes["admission_id"].mask(shared, own))
+    while (shared := notes.groupby("admission_id")["patient_id"].transform("nunique") > 1).any():
+        own = notes["patient_id"] + "/" + notes["admission_id"]
+        notes = notes.assign(admission_id=notes["admission_id"].mask(shared, own))
+    return notes
 
 
 def with_text(

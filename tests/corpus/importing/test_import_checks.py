@@ -11,6 +11,7 @@ import pytest
 from core.corpus.importing.files import BadNotes, head
 from core.corpus.importing.identifiers import identifiable
 from core.corpus.importing.importer import Seen, import_notes, read_notes
+from core.corpus.importing.reading import _own_admissions
 from core.corpus.tables import Corpus
 from core.phi.index import PhiIndex
 
@@ -299,6 +300,14 @@ def test_visits_that_are_numbered_for_each_patient_are_not_one_admission(importe
     imported("patient_id,admission,text\nA,1,she is well\nA,2,still well\nB,1,he is well\nC,,they left\nD,7,seen\n")
     notes = pd.read_parquet(tmp_path / "cohort" / "notes.parquet").query("patient_id in ['A', 'B', 'C', 'D']")
     assert sorted(notes["admission_id"]) == ["2", "7", "A/1", "B/1", "C"]
+
+
+def test_admission_ids_do_not_meet_again_after_the_patient_ids_are_put_before_them():
+    """Visit 3 of P1/2 and visit 2/3 of P1 were both admission P1/2/3, and so judged as one."""
+    pairs = [("P1/2", "3"), ("P1", "2/3"), ("P9", "3"), ("P9", "2/3"), ("P8", "P9/3"), ("P9", "3")]
+    notes = _own_admissions(pd.DataFrame(pairs, columns=["patient_id", "admission_id"]))
+    assert notes.groupby("admission_id")["patient_id"].nunique().eq(1).all()
+    assert notes["admission_id"].nunique() == len(set(pairs))
 
 
 @pytest.mark.parametrize(
