@@ -22,6 +22,7 @@ _SUFFIXES = {"jr", "sr", "ii", "iii", "iv", "md", "phd", "dds", "dvm", "rn"}
 _PARTICLES = {"de", "del", "della", "der", "den", "di", "da", "la", "le", "van", "von", "bin", "al", "el", "st"}
 _LETTERS_BESIDE = re.compile(r"[^\W\d_][0-9]|[0-9][^\W\d_]")
 _LONGEST_PHONE = 15  # digits (ITU-T E.164)
+_PHONE = re.compile(r"(?:\+?1[\s.-]?)?\(?[0-9]{3}\)?[\s.-]?[0-9]{3}[\s.-]?[0-9]{4}(?!\S)")  # ten digits
 _FEWEST_BESIDE = 4  # digits of a number that counts with the letters beside them
 _FLAT_ALONE = re.compile(
     r"(?:apt|apartment|flat|suite|ste|unit|room|rm|floor|fl|#)[.:]?\s*(?:#\s*)?[^\W_]{1,5}"
@@ -112,6 +113,8 @@ def _number_forms(field: str, value: str) -> tuple[str, list[Form]]:
     if field == "phone" and len(number) > 10:
         number = re.sub(r"^(?:00)?1(?=[0-9]{10}$)", "", number)
     parts = re.split(r"[^0-9\s().+-]+", value)
+    if field == "phone" and len(number) > _LONGEST_PHONE and not _PHONE.sub("", value).strip():
+        parts = _PHONE.findall(value)  # with only blanks between
     if field == "phone" and len(number) > _LONGEST_PHONE and len(parts) > 1:  # several in one cell
         several = [one for one in (_number_forms(field, part) for part in parts) if one[1]]
         return several[0][0] if several else "", list(dict.fromkeys(form for _, found in several for form in found))

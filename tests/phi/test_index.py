@@ -195,6 +195,13 @@ def test_each_telephone_of_a_cell_is_found():
     assert len(index.search("(617) 555-0143")) == 1
 
 
+@pytest.mark.parametrize("cell", ["617-555-0142 617-555-0143", "(617) 555-0142  +1 617 5550143"])
+def test_telephones_with_only_blanks_between_are_several(cell):
+    index = PhiIndex.build(pd.DataFrame({"patient_id": ["A"], "split": ["member"], "phone": [cell]}))
+    assert len(index.search("617-555-0142")) == len(index.search("617-555-0143")) == 1
+    assert len(index.search("617-555-0142 or 617-555-0143")) == 2
+
+
 @pytest.mark.parametrize(
     ("field", "value", "text"),
     [
