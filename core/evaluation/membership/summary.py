@@ -89,7 +89,8 @@ def figures(units: Units, *, own: float | None, resamples: int, seed: int) -> li
     found = [_auc(units, weights)]
     mean = rates.training_mean(weights) if own is None else np.full(len(weights), own)
     note = "threshold: mean score of the training notes" if own is None else "threshold: the fitted attack's log-odds 0"
-    found += _decision(units, "own", mean, rates.at(cumulated, mean, strict=True), note)
+    above = units.score > mean[0]
+    found += _decision(units, "own", mean, rates.at(cumulated, mean, strict=True), above, note)
     for alpha in POPULATION_RATES:
         found += _by_population(units, alpha, rates, cumulated, seed)
     for alpha in ROC_RATES:
@@ -103,16 +104,19 @@ def _auc(units: Units, weights: np.ndarray) -> Figure:
 
 
 def _decision(
-    units: Units, rule: str, thresholds: np.ndarray, both: tuple[np.ndarray, np.ndarray], note: str
+    units: Units, rule: str, thresholds: np.ndarray, both: tuple[np.ndarray, np.ndarray], said: np.ndarray, note: str
 ) -> Iterator[Figure]:
-    """TPR (recall), FPR, PL (TPR − FPR; Jagannatha 2021, eq. 2) and precision; the first of (B,) is the actual one."""
+    """TPR (recall), FPR, PL (TPR − FPR; Jagannatha 2021, eq. 2) and precision; the first of (B,) is the actual one.
+
+    `said` is which units are called members at the actual threshold, bool (units,).
+    """
     tpr, fpr = both
     right, wrong = tpr * units.members, fpr * units.nonmembers
     of_members, of_others = units.patients
     caught = share_interval(_interval(units, tpr), of_members)
     accused = share_interval(_interval(units, fpr), of_others)
     leaked = difference_interval(_interval(units, tpr - fpr), caught, accused)
-    called = len(np.unique(units.patient[units.score >= thresholds[0]]))  # patients with a unit that is called a member
+    called = len(np.unique(units.patient[said]))  # patients with a unit that is called a member
     true = share_interval(_interval(units, ratio(right, right + wrong)), called)
     for metric, found, remark in (
         ("true_positive_rate", caught, "recall"),
@@ -133,7 +137,8 @@ def _by_population(
         yield _missing(units, rule, note)
         return
     thresholds = population_thresholds(units, alpha, resamples=len(cumulated[0]) - 1, seed=seed)
-    found = _decision(units, rule, thresholds, rates.at(cumulated, thresholds, strict=False), note)
+    reached = units.score >= threshold
+    found = _decision(units, rule, thresholds, rates.at(cumulated, thresholds, strict=False), reached, note)
     if alpha * len(units.population) >= LEAST_ABOVE:
         yield from found
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from core.evaluation.membership.resampling import Auc, Rates, population_thresho
 from core.evaluation.membership.summary import figures, membership, over_splits, population_threshold
 from core.evaluation.membership.units import Units, long_notes, units
 from core.evaluation.stats.bootstrap import patient_weights, percentile_interval
+from core.evaluation.stats.intervals import proportion_interval
 from core.evaluation.stats.roc import privacy_leakage, roc
 from core.training.accounting.mechanism import Mechanism
 from core.training.accounting.tradeoff import dp_ceiling
@@ -382,3 +384,11 @@ def test_equal_scores_accuse_nobody(level: str):
         found = figures(judged, own=None, resamples=20, seed=0)
         rates = [figure(found, "own", f"{one}_positive_rate").value for one in ("true", "false")]
         assert set(judged.score) == {value} and rates == [0.0, 0.0]
+
+
+def test_patients_at_the_own_threshold_are_no_trials_of_precision():
+    """They are not called members, so they say nothing about those who are: Wilson's interval of 2 of 2, not 8 of 8."""
+    judged = one_note_each(0, members=8, others=8, population=2, shift=0.0)
+    score = np.where(np.arange(16) < 8, 0.0, -1.0) + (np.arange(16) < 2)
+    found = figure(figures(replace(judged, score=score), own=0.0, resamples=50, seed=0), "own", "precision")
+    assert (found.value, found.low) == (1.0, pytest.approx(proportion_interval(2, 2)[0]))
