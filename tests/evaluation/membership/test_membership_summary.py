@@ -377,7 +377,7 @@ def test_a_note_as_long_as_the_median_is_short():
 
 
 @pytest.mark.parametrize("level", ["sample", "admission", "patient"])
-def test_equal_scores_accuse_nobody(level: str):
+def test_equal_scores_accuse_no_patient(level: str):
     """None is above the mean of all. A mean that was rounded down accused everyone, members and others alike."""
     for seed, value in enumerate(np.random.default_rng(3).normal(size=20)):
         judged = units(scores(seed, patients=10, notes=3 + seed % 4).assign(score=value), level)
