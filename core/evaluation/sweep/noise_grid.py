@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from core.evaluation.sweep.beside import BASE, NOISELESS, PRIVATE
+from core.evaluation.sweep.tradeoff import points
 from core.runs.run import Run
 
 FEWEST = 3  # settings other than the centre that make a grid
@@ -168,6 +169,4 @@ def measured(
 
 def _means(rows: pd.DataFrame) -> Iterable[tuple]:
     """One point of all seeds: value, low, high, seeds. None of them without a row."""
-    from core.evaluation.sweep.tradeoff import points
-
     return points(rows.assign(epsilon=1.0))[_FIGURES].itertuples(index=False)
