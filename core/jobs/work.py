@@ -24,6 +24,7 @@ from core.spec import RunSpec
 
 JobState = Literal["queued", "running", "done", "cancelled", "failed", "interrupted"]
 AUDIT = "audit-"  # prefix of the job id for a run's full audit
+LEAVE_SECONDS = 10.0  # that a worker may take to release a job after it has recorded the failure
 
 
 @dataclass(frozen=True)
@@ -151,14 +152,16 @@ class Work:
         """Cancel the job: ask the worker on it to stop, or else remove its request.
 
         A run leaves nothing behind; an audit keeps its finished attacks. The lock is held meanwhile, so a worker about
-        to start the job waits, and then finds that nobody requests it.
+        to start the job waits, and then finds that nobody requests it. A worker that has recorded a failure is about to
+        release it, and looks at no request any more: it is waited for.
 
         Raises:
             OSError: The request to stop could not be written, on a full disk for example.
         """
         if not self.folder.exists():
             return
-        with held(self.lock_file, should_stop=lambda: True) as nobody_at_it:
+        until = time.monotonic() + LEAVE_SECONDS
+        with held(self.lock_file, should_stop=lambda: not self._failed or time.monotonic() > until) as nobody_at_it:
             if not nobody_at_it:
                 with suppress(FileNotFoundError):  # the run was completed and moved at this moment
                     (self.folder / CANCEL_FILE).touch()
@@ -173,6 +176,11 @@ class Work:
         with suppress(OSError), held(self.lock_file, should_stop=lambda: True) as nobody_at_it:
             if nobody_at_it:
                 self.workspace.discard(self.folder)
+
+    @property
+    def _failed(self) -> bool:
+        status = self.status()
+        return status is not None and status.state == "failed"
 
     @property
     def asked_to_stop(self) -> bool:
