@@ -138,15 +138,25 @@ class Work:
         Raises:
             DiskFull: There is no room even for that.
         """
+        for last in (False, False, True):  # the worker of the same run, just cancelled, may remove the folder meanwhile
+            try:
+                self._begin(spec)
+                submitted = time.time()
+                write_status(self.folder, Status(state="queued", submitted=submitted))
+                break
+            except FileNotFoundError:
+                if last:
+                    raise
+        return submitted
+
+    def _begin(self, spec: RunSpec) -> None:
+        """Make its folder, without a request to stop. Raises DiskFull."""
         if self.is_audit:
             with full_disk_as_sentence(f"the audit of run {self.run_id}", self.folder):
                 self.workspace.begin_audit(self.run_id, spec.corpus)
         else:
             self.workspace.begin(spec)
         (self.folder / CANCEL_FILE).unlink(missing_ok=True)
-        submitted = time.time()
-        write_status(self.folder, Status(state="queued", submitted=submitted))
-        return submitted
 
     def withdraw(self) -> None:
         """Cancel the job: ask the worker on it to stop, or else remove its request.

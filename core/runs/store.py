@@ -7,7 +7,6 @@ final name is complete. Shipped runs and cohorts (assets/demo) are found as well
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from core.common.files import is_private, make_folder, replace_text
-from core.common.folders import building, publish
+from core.common.folders import building, publish, remove
 from core.common.program import ASSETS, DATA
 from core.corpus.tables import CANARIES, DIAGNOSES, NOTES, PATIENTS, Corpus
 from core.runs import audits, listing, noise_key
@@ -355,9 +354,12 @@ class Workspace:
         return Run.open(final)
 
     def discard(self, work: Path) -> None:
-        """Remove a work folder and everything in it, starting with the key of its noise."""
+        """Remove a work folder and everything in it, starting with the key of its noise.
+
+        Its name is free at once: the same run may be submitted again meanwhile, and nothing of that is removed.
+        """
         noise_key.destroy(work)
-        shutil.rmtree(work, ignore_errors=True)
+        remove(work)
 
 
 def unreadable_tables(folder: Path) -> Iterator[tuple[str, str]]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from core.jobs.work import Work
 from core.runs.events import Status, read_events, read_status, write_status
@@ -61,3 +64,38 @@ def test_what_runs_is_asked_to_stop_at_once(tmp_path: Path, smoke_spec: Callable
     with held(work.lock_file, should_stop=lambda: True):
         work.withdraw()
         assert work.asked_to_stop and folder.exists()
+
+
+def test_a_run_that_is_submitted_while_its_folder_is_removed_keeps_what_was_submitted(
+    tmp_path: Path, smoke_spec: Callable[..., RunSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its worker has just been cancelled, and removes the folder file by file."""
+    workspace, spec = Workspace(tmp_path, shared=()), smoke_spec()
+    work, removed = Work(workspace, spec.run_id), shutil.rmtree
+    submitted: list[float] = []
+
+    def meanwhile(folder: Path, *, ignore_errors: bool) -> None:
+        submitted.append(work.queue(spec))
+        removed(folder, ignore_errors=ignore_errors)
+
+    monkeypatch.setattr(shutil, "rmtree", meanwhile)
+    workspace.discard(workspace.begin(spec))
+    assert work.status() == Status(state="queued", submitted=submitted[0]) and work.spec() == spec
+    assert [path.name for path in work.folder.parent.iterdir()] == [spec.run_id], "nothing is left of the earlier one"
+
+
+def test_a_run_is_submitted_although_its_folder_disappears(
+    tmp_path: Path, smoke_spec: Callable[..., RunSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace, spec = Workspace(tmp_path, shared=()), smoke_spec()
+    work, begin, times = Work(workspace, spec.run_id), workspace.begin, iter(range(9))
+
+    def begun(spec: RunSpec) -> Path:
+        folder = begin(spec)
+        if next(times) == 0:
+            workspace.discard(folder)
+        return folder
+
+    monkeypatch.setattr(workspace, "begin", begun)
+    submitted = work.queue(spec)
+    assert work.status() == Status(state="queued", submitted=submitted) and work.spec() == spec

@@ -153,7 +153,8 @@ def delete(workspace: Workspace, digest: str) -> bool:
 
 def _set_aside(root: Path, digest: str) -> list[Path]:
     """Folders of runs on a cohort that a killed process had renamed and not yet removed."""
-    return [folder for folder in (root / "runs").glob(f"{OLD}*/") if _is_of(folder, digest)]
+    places = (root / place for place in RUN_PLACES)
+    return [folder for place in places for folder in place.glob(f"{OLD}*/") if _is_of(folder, digest)]
 
 
 def _damaged_of(root: Path, digest: str, run_ids: list[str]) -> list[Path]:

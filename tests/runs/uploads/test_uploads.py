@@ -132,10 +132,11 @@ def test_what_a_killed_process_had_set_aside_goes_with_the_upload(workspace, bro
     run = run_on(brought.spec)
     folder = workspace.root / "runs" / run.run_id
     take_checksums(folder, brought.spec)
-    aside = shutil.copytree(folder, folder.with_name(".old-0123456789ab"))  # what a killed removal leaves
+    places = [folder.parent, workspace.work(run.run_id).parent]  # what a killed removal leaves
+    aside = [shutil.copytree(folder, place / ".old-0123456789ab") for place in places]
     assert made_from(workspace, upload.digest) == [run.run_id]
     assert delete(workspace, upload.digest)
-    assert not aside.exists() and not folder.exists() and not due(workspace.root)
+    assert not any(one.exists() for one in (*aside, folder)) and not due(workspace.root)
 
 
 def test_a_run_that_is_being_made_is_asked_to_stop_and_deleted_later(workspace, brought, made):
