@@ -44,6 +44,7 @@ OF_A_KEY = "Its noise came from a secret key, which was destroyed after training
 NOTHING_FOUND = "These attacks found nothing, but that is no protection. "
 OF_PUBLIC_NOISE = "If its noise were secret,"  # begins what a guarantee says that is only shown
 OF_A_SEED = "Its noise came from a public seed, so anyone can generate it again and subtract it."
+EQUAL_ODDS = "In and out are equally likely beforehand (a coin: 50)."
 ONE_TRAINING = "Exact accounting, μ and the trade-off curve are known for a single run only, so they are left out."
 CONTRADICTED = "An attack proves more than the guarantee allows, which chance alone seldom does: look for a bug."
 
@@ -275,8 +276,8 @@ def _guesses(subject: Subject) -> str:
     if promised == ALL_RIGHT:
         promised = NEARLY_ALL
     return subject.supposed(
-        f"If in and out were equally likely (a coin: 50), of 100 guesses whether one {model['unit']} was in the data "
-        f"{limit} by this run’s exact accounting; by (ε, δ) alone {promised}."
+        f"Of 100 guesses whether one {model['unit']} was in the data, {limit} by this run’s exact accounting; "
+        f"by (ε, δ) alone {promised}. {EQUAL_ODDS}"
     )
 
 
@@ -284,8 +285,8 @@ def _guesses_of_choice(subject: Subject, choice: Choice) -> str:
     right = right_of_100(float(subject.model["right_guesses_promised"]))
     limit = f"{NEARLY_ALL} may be right" if right == ALL_RIGHT else f"at most {right} are right"
     return (
-        f"If in and out were equally likely (a coin: 50), of 100 guesses whether one {subject.model['unit']} was in "
-        f"the data on average {limit} by (ε, δ). Chosen as the {choice.briefly()}. {ONE_TRAINING}"
+        f"Of 100 guesses whether one {subject.model['unit']} was in the data, on average {limit} by (ε, δ). "
+        f"{EQUAL_ODDS} Chosen as the {choice.briefly()}. {ONE_TRAINING}"
     )
 
 
