@@ -37,8 +37,8 @@ _BY_ROOT: _Line = tuple(
     (batch, grid_spec((batch / _USUAL_BATCH) ** 0.5, _EPOCHS, batch, 0)) for batch in sorted((*BATCHES, _USUAL_BATCH))
 )
 _KNOWN = (
-    "The F1 of these runs was known when this was asked (docs/methods/sweep.md), and so was how far the ends of the "
-    "line are apart. The runs are compared as if they were independent, which makes the interval too wide: their "
+    "The F1 of these runs was known when this was asked (docs/methods/noise-grid.md), and so was how far the ends of "
+    "the line are apart. The runs are compared as if they were independent, which makes the interval too wide: their "
     "figures by patient are not shipped."
 )
 _NO_LEVER = (
