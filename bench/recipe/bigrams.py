@@ -5,7 +5,7 @@ public model. An expert asks whether DP-SGD does better than that. The unit is a
 Euclidean norm of at most `CLIP`, and two data sets are neighbours when one has one more note. Noise is added to all
 V² cells, those of pairs that nobody wrote included, so the release is one Gaussian mechanism; what is done with the
 table afterwards costs no ε. The threshold and the weight of the mixture are chosen on the tuning hospital
-(`bench.recipe.recipes`), and the figures are those of another one. docs/methods/recipe.md compares them with DP-SGD.
+(`bench.recipe.recipes`), and the figures are those of another one. docs/methods/pairs.md compares them with DP-SGD.
 """
 
 from __future__ import annotations

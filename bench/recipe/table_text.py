@@ -6,7 +6,7 @@ the budget pays for DP-SGD from there on the notes. All of it is one composition
 every note and the others on sampled batches, and the noise of DP-SGD is the least that keeps it within ε.
 
 Everything is trained on the tuning hospital. Threshold and weight of the mixture are chosen on the held-out notes of a
-third hospital, so no figure is that of notes by which something was chosen. docs/methods/recipe.md says what was found.
+third hospital, so no figure is that of notes by which something was chosen. docs/methods/pairs.md says what was found.
 """
 
 from __future__ import annotations

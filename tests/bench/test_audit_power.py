@@ -30,7 +30,7 @@ def test_a_case_proves_more_by_the_curve_and_never_more_than_promised(monkeypatc
     monkeypatch.setattr(audit_power, "SEEDS", 40)
     found = audit_power.case(8.0, 48)
     assert 0 < found["worst_mechanism"]["value"] < found["by_curve"]["value"] < 8
-    assert found["by_curve_all_guessed"] == pytest.approx(1.70, abs=0.15), "docs/methods/guarantee.md"
+    assert found["by_curve_all_guessed"] == pytest.approx(1.70, abs=0.15), "docs/methods/audits.md"
     assert found["over_promise"] <= 0.15 and found["null_false_proofs"] <= 0.2
 
 

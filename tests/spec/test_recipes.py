@@ -40,7 +40,7 @@ def test_batch_and_epochs_of_the_measured_hospitals(notes: int, batch: int, epoc
 
 
 def test_rates_are_near_the_best_measured_ones() -> None:
-    """The best rates of the trainings on the tuning hospital, where the rate varied (docs/methods/recipe.md)."""
+    """The best rates of the trainings on the tuning hospital, where the rate varied (docs/methods/recipe-tuning.md)."""
     for notes, epsilon, best in ((3_218, 8.0, 2.1e-3), (3_218, 1.0, 1.2e-3), (12_353, 8.0, 4e-3), (12_353, 1.0, 2e-3)):
         assert math.isclose(recipe("gpt2", at(epsilon), notes=notes).learning_rate, best, rel_tol=0.15)
 

@@ -9,7 +9,7 @@ The protected unit decides what a trial proves. All copies of a canary belong to
 canary patient is one patient, too. If a *patient* is protected, a canary is one unit. If a *note* is protected, a
 canary planted k times is k units and proves something about k·ε only; the same holds for all notes of a patient.
 Patients are split in fixed shares, so a member stands for another patient who is out: twice as many units. See
-docs/methods/guarantee.md, "Audits of ε".
+docs/methods/audits.md.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def test_a_result_names_the_weights_that_were_trained(monkeypatch: pytest.Monkey
 def test_stored_results_name_the_base_that_the_document_names() -> None:
     """The recipe's table has a row for each stored result, with the base model whose digest its key has."""
     named = {(kind, name): recipes._digest(BASES / name / f"{kind}-tiny" / "model.safetensors") for kind, name in KINDS}
-    table = (ROOT / "docs" / "methods" / "recipe.md").read_text(encoding="utf-8")
+    table = (ROOT / "docs" / "methods" / "recipe-tuning.md").read_text(encoding="utf-8")
     for line in (ROOT / "bench" / "recipe" / "recipes.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         base = next(name for (kind, name), digest in named.items() if row["key"].endswith(digest))
