@@ -16,6 +16,7 @@ from core.phi.detector.engine import Detector
 from core.phi.spans import Place
 from core.pipeline.full_audit import audit
 from core.runs.store import Workspace
+from pages.parts.session import cleanup
 from tests.pages.uploads import stand_in
 
 _built = functools.lru_cache(maxsize=4)(hospital.build)
@@ -37,6 +38,15 @@ def made_in_one_test_for_all() -> Iterator[None]:
         patch.setattr(hospital, "build", _built)
         patch.setattr(Detector, "find", lambda self, text: list(_found(self, text)))
         yield
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_deleted_beside_a_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server looks at its data folder every second for notes to delete, as long as its process lives.
+
+    Here that would be a thread for each test's folder until the last test ends. Tests of what the thread does call it.
+    """
+    monkeypatch.setattr(cleanup, "start_thread", lambda root, workspace: None)
 
 
 @pytest.fixture

@@ -29,6 +29,8 @@ from pages.parts.uploads import after, form
 from tests.pages.uploads.test_upload_form import NOTES, checked, checked_here, cohort, csv, used, waited  # noqa: F401 — `cohort` is a fixture
 from tests.pages.visit import said
 
+THREAD = cleanup.start_thread  # tests of pages have none (tests/pages/conftest.py)
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -116,7 +118,6 @@ def test_the_first_code_stays_valid_when_the_same_notes_are_uploaded_again(cohor
 
 @checked_here
 def test_a_job_that_still_runs_is_named_when_its_notes_are_deleted(cohort, tmp_path, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(cleanup, "start_thread", lambda *_: None)  # it would delete beside this test
     app = used(cohort())
     (upload,) = uploads(tmp_path)
     workspace, spec = Workspace(tmp_path), RunSpec(corpus=upload.spec)
@@ -199,37 +200,26 @@ def test_an_hour_after_its_browser_is_gone_an_upload_goes(cohort, tmp_path, monk
 
 @checked_here
 def test_what_a_command_deleted_leaves_the_memory_of_the_pages(cohort, tmp_path, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(cleanup, "start_thread", lambda *_: None)  # the pages' own could see it before this test's
     code = shown_code(used(cohort()))
     cleanup.clear_out(Workspace(tmp_path), thorough=False)
-    emptied: list[int] = []  # by which thread: those of earlier tests' servers still look after their folders
-    monkeypatch.setattr(resources, "empty_caches", lambda: emptied.append(threading.get_ident()))
-    me = threading.get_ident()
+    emptied: list[int] = []
+    monkeypatch.setattr(resources, "empty_caches", lambda: emptied.append(1))
     cleanup.clear_out(Workspace(tmp_path), thorough=False)
-    assert me not in emptied
+    assert not emptied
     assert main(["delete-upload", code, "--data", str(tmp_path)]) == 0
     cleanup.clear_out(Workspace(tmp_path), thorough=False)
     cleanup.clear_out(Workspace(tmp_path), thorough=False)
-    assert emptied.count(me) == 1
+    assert len(emptied) == 1
 
 
 class _Looks(threading.Event):
-    """Stands in for the waiting between looks: instead of time passing, the next of `acts` happens.
-
-    Threads of earlier tests' servers go on waiting for the event that was there before.
-    """
+    """Stands in for the waiting between looks: instead of time passing, the next of `acts` happens."""
 
     def __init__(self, acts: list[Callable[[], None]]) -> None:
         super().__init__()
-        self.acts, self.looks, self._me, self._others = acts, 0, threading.get_ident(), cleanup._clear_again().wake
-
-    def set(self) -> None:
-        if threading.get_ident() == self._me:
-            super().set()
+        self.acts, self.looks = acts, 0
 
     def wait(self, timeout: float | None = None) -> bool:
-        if threading.get_ident() != self._me:
-            return self._others.wait(timeout)
         if not self.is_set():
             self.looks += 1
             self.acts.pop(0)()  # an IndexError if what was deleted is not noticed
@@ -240,16 +230,15 @@ class _Looks(threading.Event):
 @pytest.mark.parametrize("whole", [True, False], ids=["deleted", "being deleted"])
 def test_what_another_process_deletes_leaves_the_memory_before_the_next_check(cohort, tmp_path, monkeypatch, whole):  # noqa: F811
     """As with two servers on one data folder: the other one deletes, and this one has notes in its caches."""
-    monkeypatch.setattr(cleanup, "start_thread", lambda *_: None)  # the pages' own could see it before this test's
     code, workspace = shown_code(used(cohort())), Workspace(tmp_path)
     cleanup.clear_out(workspace, thorough=False)
     assert [key for key in store._corpora if key[0] == workspace.root], "the notes are in memory"
     emptied: list[int] = []
-    monkeypatch.setattr(resources, "empty_caches", lambda: emptied.append(threading.get_ident()))
+    monkeypatch.setattr(resources, "empty_caches", lambda: emptied.append(1))
     (record,) = (tmp_path / "uploads").glob("*.json")
 
     def delete() -> None:
-        assert threading.get_ident() not in emptied, "a record that a connected browser touches is no deletion"
+        assert not emptied, "a record that a connected browser touches is no deletion"
         if whole:
             command = [sys.executable, "-m", "core", "delete-upload", code, "--data", str(tmp_path)]
             assert subprocess.run(command, cwd=ROOT, check=False, capture_output=True).returncode == 0  # noqa: S603
@@ -261,7 +250,7 @@ def test_what_another_process_deletes_leaves_the_memory_before_the_next_check(co
     again = cleanup._ClearAgain(wake=looks)
     monkeypatch.setattr(cleanup, "_clear_again", lambda: again)
     assert cleanup._wait(workspace, cleanup._last_change(tmp_path)), "a thorough check comes next"
-    assert looks.looks == 4 and emptied.count(threading.get_ident()) == 1
+    assert looks.looks == 4 and len(emptied) == 1
     assert not [key for key in store._corpora if key[0] == workspace.root]
 
 
@@ -284,7 +273,7 @@ def test_what_another_process_deletes_during_a_check_leaves_the_memory_at_once(t
     monkeypatch.setattr(cleanup, "LOOK_SECONDS", 36_000.0)
     monkeypatch.setattr(cleanup, "WATCH_SECONDS", 0.01)
     cleanup._clear_again().wake.clear()
-    thread = cleanup.start_thread(str(tmp_path), Workspace(tmp_path, shared=()))
+    thread = THREAD(str(tmp_path), Workspace(tmp_path, shared=()))
     thread.join(60)
     assert not thread.is_alive() and checks == [1]
 

@@ -316,7 +316,6 @@ def test_odd_cells_and_names_are_taken_as_text(cohort):
 def test_one_upload_that_cannot_be_deleted_keeps_no_other_one(monkeypatch, cohort, tmp_path, caplog):
     """The thread that deletes what is past its time must not end at the first failure."""
     gone, real = [], cleanup.remove
-    monkeypatch.setattr(cleanup, "start_thread", lambda root, workspace: None)  # it would delete beside this test
     for _ in range(2):  # two sessions: the same notes are a cohort of each
         used(cohort())
     first, second = (upload.digest for upload in uploads(tmp_path))
