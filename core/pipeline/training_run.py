@@ -39,6 +39,7 @@ from core.runs.events import (
     StepRecord,
     asked_to_cancel,
     read_status,
+    still_submitted,
     write_status,
 )
 from core.runs.integrity.disk import full_disk_as_sentence
@@ -178,7 +179,9 @@ class RunBuilder:
                 log.emit({"event": "done", "message": "The run is complete."})
             return self.workspace.complete(work)
         except Cancelled as cancelled:
-            if not self.asked_again():
+            if self.asked_again():
+                self._mark(work, "queued")
+            else:
                 log.emit({"event": "cancelled", "message": str(cancelled)})
                 self.workspace.discard(work)
             raise
@@ -317,7 +320,9 @@ class RunBuilder:
             elif event["event"] == "progress":
                 log.progress(event["done"], event["total"])
 
-        return execute(self.spec.base_spec(), self.workspace, on_event=tell, should_stop=self.stop)
+        base = self.spec.base_spec()
+        own_job = still_submitted(self.workspace.work(base.run_id))  # a job on the control does not end with this run
+        return execute(base, self.workspace, on_event=tell, should_stop=self.stop, asked_again=own_job)
 
     def _attacks(self, work: Path, lm: LanguageModel, corpus: Corpus, log: EventLog) -> None:
         """The quick audit. Tables left by an interrupted run are not made again."""
@@ -354,12 +359,10 @@ class RunBuilder:
         """Change the run's state on disk, keeping the times of submission and start."""
         now = time.time()
         old = read_status(work) or Status(state="queued")
-        started = old.started or now if state == "running" else old.started
+        started = None if state == "queued" else old.started or now if state == "running" else old.started
         finished = now if state in ("done", "failed") else None
-        write_status(
-            work,
-            Status(state=state, message=message, submitted=old.submitted or now, started=started, finished=finished),
-        )
+        times = {"submitted": old.submitted or now, "started": started, "finished": finished}
+        write_status(work, old.model_copy(update={"state": state, "message": message, **times}))
 
     def _failed(self, work: Path, log: EventLog, error: Exception) -> None:
         """Record a failure. What was trained stays, so starting the run again resumes from there."""

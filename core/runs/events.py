@@ -163,6 +163,16 @@ def asked_to_cancel(folder: Path, withdrawn: Callable[[], bool] = lambda: False)
     return stop
 
 
+def still_submitted(folder: Path) -> Callable[[], bool]:
+    """A function that tells whether the job that waits in this folder now, if one does, was not cancelled since.
+
+    Another job may make its run meanwhile, and be cancelled.
+    """
+    before = read_status(folder)
+    waits = before is not None and before.state == "queued" and before.submitted is not None
+    return lambda: waits and not (folder / CANCEL_FILE).exists()
+
+
 class Status(BaseModel):
     """State of a run. Times are Unix seconds; None means not yet."""
 
