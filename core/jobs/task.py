@@ -56,8 +56,9 @@ def attack_run(run_id: str, root: str, shared: tuple[str, ...], submitted: float
     Finished attacks are not repeated, so a worker that takes over from one that died continues after them.
     """
     workspace = Workspace(root, [Path(folder) for folder in shared])
-    stop = _asked_to_stop(workspace.audit(run_id).folder, submitted)
-    attack = partial(audit, should_stop=stop)
+    folder = workspace.audit(run_id).folder
+    stop, again = _asked_to_stop(folder, submitted), partial(_asked_again, folder, submitted)
+    attack = partial(audit, should_stop=stop, asked_again=again)
     return _ended(f"audit of {run_id}", workspace, stop, lambda: attack(workspace.run(run_id), workspace))
 
 
@@ -91,9 +92,15 @@ def _asked_to_stop(folder: Path, submitted: float) -> Callable[[], bool]:
 
 
 def _asked_again(folder: Path, submitted: float) -> bool:
-    """Whether the job was submitted again, after the scheduler that gave it to this worker was lost for example."""
+    """Whether the job was submitted again, after the scheduler that gave it to this worker was lost for example.
+
+    Call it with the job's lock held: a submission that is shown as running then waits, and it was this worker that
+    marked it, since it came just before.
+    """
     status = read_status(folder)
-    return status is not None and status.state == "queued" and status.submitted not in (None, submitted)
+    if status is None or status.state not in ("queued", "running"):
+        return False
+    return status.submitted not in (None, submitted)
 
 
 def _asks_for(folder: Path, submitted: float) -> bool:

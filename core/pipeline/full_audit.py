@@ -70,6 +70,7 @@ def audit(
     again: bool = False,
     on_event: Listener | None = None,
     should_stop: Callable[[], bool] | None = None,
+    asked_again: Callable[[], bool] | None = None,
 ) -> StoredAudit:
     """Run the battery on a run and return what is stored. Finished attacks are not repeated, except with `again`.
 
@@ -84,6 +85,7 @@ def audit(
             `failed`.
         should_stop: Polled between batches; True ends the audit and keeps what is finished. By default a cancel file
             in the audit's folder does, as the Cancel button of a page writes it.
+        asked_again: Asked when the audit was cancelled. True if it was submitted again since: then it waits.
 
     Raises:
         Cancelled: `should_stop` returned True.
@@ -103,28 +105,30 @@ def audit(
         with full_disk_as_sentence(f"the audit of run {run.id}", folder):
             workspace.begin_audit(run.id, run.spec.corpus)
             events = EventLog(folder, on_event)
-            with _under_way(folder, events):
+            with _under_way(folder, events, asked_again or (lambda: False)):
                 events.stage("notes", "Reading the notes and the model")
                 return _Battery(run, workspace, events, stop).go(chosen, again)
 
 
 @contextmanager
-def _under_way(folder: Path, events: EventLog) -> Iterator[None]:
+def _under_way(folder: Path, events: EventLog, asked_again: Callable[[], bool]) -> Iterator[None]:
     """Keep the audit's state on disk: `running`, then nothing when it ends or is stopped, `failed` with the reason."""
-    submitted = (read_status(folder) or Status(state="running", submitted=time.time())).submitted
+    submitted = getattr(read_status(folder), "submitted", None)  # none: not as a job
     started = time.time()
     write_status(folder, Status(state="running", submitted=submitted, started=started))
     try:
         yield
     except Cancelled as cancelled:
         now = read_status(folder)
-        if now is None or now.submitted == submitted:  # else it was submitted again, and its state is that of a new job
+        if now is not None and asked_again():
+            write_status(folder, Status(state="queued", submitted=now.submitted))
+        elif now is None or now.submitted == submitted:  # else it is the state of another submission
             events.emit({"event": "cancelled", "message": str(cancelled)})
             (folder / STATUS_FILE).unlink(missing_ok=True)
         raise
     except Exception as error:
-        failed = Status(state="failed", message=str(error), submitted=submitted, started=started, finished=time.time())
-        write_status(folder, failed)
+        times = {"submitted": submitted or started, "started": started, "finished": time.time()}
+        write_status(folder, Status(state="failed", message=str(error), **times))
         events.emit({"event": "failed", "message": str(error)})
         raise
     events.emit({"event": "done", "message": "The audit is complete."})

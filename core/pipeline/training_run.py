@@ -361,7 +361,8 @@ class RunBuilder:
         old = read_status(work) or Status(state="queued")
         started = None if state == "queued" else old.started or now if state == "running" else old.started
         finished = now if state in ("done", "failed") else None
-        times = {"submitted": old.submitted or now, "started": started, "finished": finished}
+        submitted = old.submitted if finished is None else old.submitted or old.started or now  # none: not as a job
+        times = {"submitted": submitted, "started": started, "finished": finished}
         write_status(work, old.model_copy(update={"state": state, "message": message, **times}))
 
     def _failed(self, work: Path, log: EventLog, error: Exception) -> None:
