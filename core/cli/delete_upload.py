@@ -35,7 +35,7 @@ def delete_upload(
             raise BadInput("Give a deletion code or --overdue, not both.")
         workspace = Workspace(data)
         digests = _overdue(workspace) if overdue else _with_code(workspace, code)
-        _delete(workspace, digests, as_json=as_json)
+        _delete(workspace, digests, overdue, as_json=as_json)
 
 
 def _overdue(workspace: Workspace) -> list[str]:
@@ -70,11 +70,11 @@ def _asked() -> str:
     raise BadInput("Give the deletion code as an argument: standard input has none.")
 
 
-def _delete(workspace: Workspace, digests: list[str], *, as_json: bool) -> None:
+def _delete(workspace: Workspace, digests: list[str], overdue: bool, *, as_json: bool) -> None:
     from core.runs.uploads.deletion import delete, made_from
 
     runs = [run_id for digest in digests for run_id in made_from(workspace, digest)]
-    finished = all([delete(workspace, digest) for digest in digests])
+    finished = all([delete(workspace, digest, only_if_due=overdue) for digest in digests])
     what = "the notes" if len(digests) == 1 else f"{len(digests):,} sets of notes"
     text = f"Deleted: {what}, and {len(runs):,} run{'s' * (len(runs) != 1)} made from them."
     if not finished:

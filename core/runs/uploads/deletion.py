@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from core.common.files import create, make_folder
@@ -16,7 +17,7 @@ from core.common.folders import OLD, remove
 from core.runs import noise_key
 from core.runs.events import CANCEL_FILE
 from core.runs.integrity.upkeep import DAMAGED
-from core.runs.lock import in_use, inner_work
+from core.runs.lock import held, in_use, inner_work
 from core.runs.store import Workspace
 from core.runs.uploads.deletion_codes import hashed
 from core.runs.uploads.ownership import cohort_of, mark_cohort, marked_cohort
@@ -27,6 +28,7 @@ from core.runs.uploads.records import (
     RecordBroken,
     RecordUnread,
     Upload,
+    due,
     hours_kept,
     is_orphan,
     move_aside,
@@ -59,6 +61,13 @@ def until_deleted(
     return stop
 
 
+def _alone(root: Path, digest: str) -> contextlib.AbstractContextManager[bool]:
+    """Wait until no other process takes over or deletes this upload: its owner may upload the same notes again."""
+    place = root / FOLDER
+    begin = partial(make_folder, place, private=True)
+    return held(place / f".{digest}.lock", should_stop=lambda: False, begin=begin)
+
+
 def keep(workspace: Workspace, made: Path, *, owner: str, name: str, code: str = "") -> Upload:
     """Take over the cohort that an import wrote to the folder `made` (on the workspace's disk), for its owner.
 
@@ -86,6 +95,11 @@ def keep(workspace: Workspace, made: Path, *, owner: str, name: str, code: str =
             f"You have {len(others)} sets of notes on this server already, the most that one person may have. Delete "
             "one of them first."
         )
+    with _alone(workspace.root, spec.digest()):
+        return _keep(workspace, made, spec, owner, name, code)
+
+
+def _keep(workspace: Workspace, made: Path, spec: CorpusSpec, owner: str, name: str, code: str) -> Upload:
     now = time.time()
     before = _known(workspace.root, spec.digest())
     code_hash = hashed(code) if code else ""
@@ -119,8 +133,10 @@ def _known(root: Path, digest: str) -> Upload | None:
         return None
 
 
-def delete(workspace: Workspace, digest: str) -> bool:
+def delete(workspace: Workspace, digest: str, *, only_if_due: bool = False) -> bool:
     """Remove an uploaded cohort and everything made from it. `workspace` must see every run (no `viewer`).
+
+    With `only_if_due`, it does nothing if its owner has uploaded the same notes again since they were due.
 
     The ledger of released models stays: a release cannot be undone, and the same notes may come again.
 
@@ -129,6 +145,11 @@ def delete(workspace: Workspace, digest: str) -> bool:
         any more, and it stays `due`. A run under attack stays until then, since only the run records which notes its
         audit is about.
     """
+    with _alone(workspace.root, digest):
+        return (only_if_due and digest not in due(workspace.root)) or _delete(workspace, digest)
+
+
+def _delete(workspace: Workspace, digest: str) -> bool:
     root = workspace.root
     if not _begin_deletion(root, digest):
         return True

@@ -47,22 +47,27 @@ def _uploads_seen() -> dict[Path, set[str]]:
     return {}
 
 
-def remove(workspace: Workspace, digest: str) -> bool:
+def remove(workspace: Workspace, digest: str, *, only_if_due: bool = False) -> bool:
     """Delete an uploaded cohort with everything made from it, and cancel the jobs on it. `workspace` has no viewer.
+
+    With `only_if_due`, it does nothing if its owner has uploaded the same notes again since they were due.
 
     Returns:
         False while a job still works on it (`core.runs.uploads.deletion.delete`). `clear_out` deletes the rest.
     """
     from core.jobs.engine import Engine
     from core.runs.uploads.deletion import delete, made_from
+    from core.runs.uploads.records import due
 
+    if only_if_due and digest not in due(workspace.root):
+        return True
     with _logged(f"cancelling the jobs on the upload {digest}"):  # they are deleted even if this fails
         engine = Engine.of_server(workspace)
         for job in engine.jobs():
             if job.spec.corpus.digest() == digest:
                 engine.cancel(job.id)
     trained = made_from(workspace, digest)
-    finished = delete(workspace, digest)
+    finished = delete(workspace, digest, only_if_due=only_if_due)
     for run_id in trained:  # after the deletion, so that no request can load one again
         resources.server(workspace).forget(run_id)
     resources.empty_caches()
@@ -94,7 +99,7 @@ def clear_out(workspace: Workspace, *, thorough: bool = True) -> None:
         overdue = due(workspace.root)
     for digest in overdue:
         with _logged(f"deleting the upload {digest}"):
-            remove(workspace, digest)
+            remove(workspace, digest, only_if_due=True)
     with _logged("unloading what a command deleted"):
         _unload_deleted(workspace)
     with _logged("removing classes that nobody uses"):

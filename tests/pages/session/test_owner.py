@@ -25,7 +25,7 @@ def test_every_cache_is_declared_where_a_deletion_can_empty_it():
 
 
 def test_deleting_empties_every_cache_of_cohorts(monkeypatch, tmp_path):
-    monkeypatch.setattr("core.runs.uploads.deletion.delete", lambda workspace, digest: None)
+    monkeypatch.setattr("core.runs.uploads.deletion.delete", lambda workspace, digest, **_: None)
     made = []
 
     @resources.cached_object(show_spinner=False)
@@ -49,7 +49,7 @@ def test_deleting_empties_every_cache_of_cohorts(monkeypatch, tmp_path):
 def test_a_model_that_was_loaded_is_let_go(monkeypatch, tmp_path):
     loads = []
     run = SimpleNamespace(folder="folder", model=lambda: loads.append(1) or object())
-    monkeypatch.setattr("core.runs.uploads.deletion.delete", lambda workspace, digest: None)
+    monkeypatch.setattr("core.runs.uploads.deletion.delete", lambda workspace, digest, **_: None)
     first = models.model(run)
     assert models.model(run) is first and len(loads) == 1
     cleanup.remove(Workspace(tmp_path, shared=()), "0" * 12)
@@ -68,7 +68,7 @@ def test_what_a_page_puts_into_a_cache_after_a_deletion_is_emptied_again(monkeyp
         assert go_on.wait(60)
         return object()
 
-    monkeypatch.setattr("core.runs.uploads.deletion.delete", lambda workspace, digest: None)
+    monkeypatch.setattr("core.runs.uploads.deletion.delete", lambda workspace, digest, **_: None)
     workspace = Workspace(tmp_path, shared=())
     run = SimpleNamespace(folder="another", model=slow)
     drawn = threading.Thread(target=models.model, args=(run,))

@@ -322,7 +322,7 @@ def test_one_upload_that_cannot_be_deleted_keeps_no_other_one(monkeypatch, cohor
     # Threads that earlier tests started look at their own data folders.
     monkeypatch.setattr("core.runs.uploads.records.due", lambda root: [first, second] if root == tmp_path else [])
 
-    def remove(workspace: Workspace, digest: str) -> bool:
+    def remove(workspace: Workspace, digest: str, **_: bool) -> bool:
         gone.append(digest)
         if digest == first:
             raise OSError("the disk is read-only")
