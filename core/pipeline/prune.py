@@ -41,13 +41,14 @@ DAY_SECONDS = 86_400.0
 
 @dataclass(frozen=True)
 class Prunable:
-    """A folder that could be deleted, its size in bytes, and what is lost with it, in words."""
+    """A folder that could be deleted, its size in bytes, what is lost with it, in words, and when it changed last."""
 
     what: What
     name: str
     folder: Path
     size: int
     why: str
+    changed: float
 
 
 def plan(
@@ -70,7 +71,7 @@ def plan(
         "weights": lambda: _weights(workspace, released),
     }
     found = [one for kind in EVERYTHING if kind in what for one in finders[kind]()]
-    old = [one for one in found if one.what == "checkpoints" or _changed(one.folder) <= before]
+    old = [one for one in found if one.what == "checkpoints" or one.changed <= before]
     gone = {one.folder for one in old if one.what == "work"}
     return [one for one in old if one.folder.parent not in gone]
 
@@ -164,7 +165,7 @@ def _delete(workspace: Workspace, one: Prunable) -> bool:
     match one.what:
         case "work":
             with held(workspace.lock_file(one.name), should_stop=lambda: True) as nobody_at_it:
-                if nobody_at_it:
+                if nobody_at_it and _changed(one.folder) == one.changed:  # else it was submitted again, and waits
                     workspace.discard(one.folder)
         case "checkpoints":
             with held(workspace.lock_file(one.name), should_stop=lambda: True) as nobody_at_it:
@@ -175,7 +176,7 @@ def _delete(workspace: Workspace, one: Prunable) -> bool:
             with held(workspace.audit_lock_file(one.name), should_stop=lambda: True) as nobody_at_it:
                 if nobody_at_it:
                     _forget_weights(workspace, one.folder)
-        case _:
+        case _ if _changed(one.folder) == one.changed:
             remove(one.folder)
     return not one.folder.exists()
 
@@ -202,12 +203,12 @@ def _at_work(workspace: Workspace, folder: Path) -> bool:
 
 
 def _found(what: What, folder: Path, why: str, name: str = "") -> Prunable:
-    size = 0
+    size, changed = 0, _changed(folder)
     with suppress(FileNotFoundError):  # it disappears at this moment; then it has also changed
         files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
         for path in files:
             size += path.stat().st_size
-    return Prunable(what, name or folder.name, folder, size, why)
+    return Prunable(what, name or folder.name, folder, size, why, changed)
 
 
 def _changed(folder: Path) -> float:

@@ -13,6 +13,7 @@ from core.__main__ import main
 from core.attacks.membership.reference import reference_names
 from core.corpus.synthetic.hospital import build
 from core.jobs.queues.shared import SharedQueue
+from core.jobs.work import Work
 from core.pipeline.full_audit import audit, target_of
 from core.pipeline.prune import EVERYTHING, USUAL, plan, prune
 from core.pipeline.shadows import folder_name, train_shadows
@@ -199,3 +200,20 @@ def test_weights_that_go_while_they_are_verified_are_no_damage(workspace, smoke_
     assert list(damages(workspace)) == [] and not planned.folder.exists()
     (plain.folder / "README.md").unlink()
     assert [one.files for one in damages(workspace)] == [{"README.md": "is missing"}]
+
+
+def test_what_comes_into_use_between_the_plan_and_the_deletion_stays(tmp_path: Path) -> None:
+    """Interrupted work may be submitted again, and a reference model that no run needed may be wanted by a new one."""
+    workspace = Workspace(tmp_path, shared=())
+    work, reference = workspace.begin(OTHER_RUN), tmp_path / "references" / "gpt2-0123456789ab"
+    reference.mkdir(parents=True)
+    age(tmp_path)
+    planned = plan(workspace, ["work", "references"])
+    assert [one.folder for one in planned] == [work, reference]
+    submitted = Work(workspace, OTHER_RUN.run_id).queue(OTHER_RUN)
+    with held(reference / ".training.lock", should_stop=lambda: True):
+        assert prune(workspace, planned) == []
+    status = Work(workspace, OTHER_RUN.run_id).status()
+    assert status is not None and status.submitted == submitted and reference.exists()
+    age(tmp_path)
+    assert [one.folder for one in prune(workspace, plan(workspace, ["work", "references"]))] == [work, reference]
