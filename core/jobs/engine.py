@@ -27,7 +27,6 @@ from core.jobs.times.expected import request_of
 from core.jobs.work import Job, Work
 from core.jobs.workers import Fit
 from core.pipeline.full_audit import check_attackable
-from core.runs.integrity.disk import error_sentence
 from core.runs.progress import Progress, ProgressReader, progress_of
 from core.runs.remote.store import Store, store_address
 from core.runs.run import Run, RunBroken, RunNotFound
@@ -205,7 +204,8 @@ class Engine(QueueRights):
             for ticket in self._queue.waiting():
                 self._queue.remove(ticket.job_id)
                 if not self._is_gone(ticket):
-                    self._work(ticket.job_id).fail(message)
+                    with self._reason_kept(ticket, message):
+                        self._work(ticket.job_id).fail(message)
             self._publish()
 
     def close(self) -> None:
@@ -286,11 +286,8 @@ class Engine(QueueRights):
                 ticket.arriving = False
         with self._lock:
             wanted = self._queue.end(ticket)
-            try:
+            with self._reason_kept(ticket, why):
                 self._record_end(ticket, ended, why, wanted=wanted)
-            except OSError as error:  # a full disk, for example: the other jobs go on
-                log.warning("the end of %s could not be recorded: %s", ticket.job_id, error)
-                self._reasons[ticket.job_id] = " ".join(filter(None, (why, error_sentence(error))))
             self._publish()
             waiting = bool(self._queue.waiting())
         if waiting:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from core.common.newest import Newest
 from core.jobs.queues.own import Queue, Ticket
 from core.jobs.queues.shared import Elsewhere, SharedQueue
 from core.jobs.work import Job, JobState, Work
 from core.runs.events import Status
+from core.runs.integrity.disk import error_sentence
 from core.runs.progress import ProgressReader
 from core.runs.store import Workspace
 
 REMEMBERED = 500  # jobs of which a server keeps what is on no disk, or was read from there
+
+log = logging.getLogger(__name__)
 
 
 class JobStates:
@@ -100,6 +106,15 @@ class JobStates:
             for ticket in self._queue.live()
             if ticket.future is not None or ticket.job_id in leaving or not self._is_gone(ticket)
         ]
+
+    @contextmanager
+    def _reason_kept(self, ticket: Ticket, why: str) -> Iterator[None]:
+        """Keep in memory why a job ended if that cannot be written, on a full disk for example: other jobs go on."""
+        try:
+            yield
+        except OSError as error:
+            log.warning("the end of %s could not be recorded: %s", ticket.job_id, error)
+            self._reasons[ticket.job_id] = " ".join(filter(None, (why, error_sentence(error))))
 
     def _publish(self) -> None:
         """Tell other servers what runs and waits here."""
