@@ -346,11 +346,11 @@ class Workspace:
         """Sync a finished work folder to disk and rename it to its place among the runs."""
         final = self.root / "runs" / work.name
         noise_key.destroy(work)  # training destroyed it at its end; make sure that no copy is kept with the run
-        (work / CANCEL_FILE).unlink(missing_ok=True)  # it came too late
         with full_disk_as_sentence(f"run {work.name}", final.parent):
             take_checksums(work, read_spec(work).corpus)
             if not publish(work, final, listing.is_whole):
                 self.discard(work)
+        (final / CANCEL_FILE).unlink(missing_ok=True)  # it came too late, perhaps at the last moment
         return Run.open(final)
 
     def discard(self, work: Path) -> None:

@@ -14,8 +14,10 @@ from core.jobs.work import Work
 from core.pipeline.full_audit import audit
 from core.pipeline.training_run import RunBuilder, execute
 from core.runs.events import CANCEL_FILE, LOOK_SECONDS
+from core.runs.integrity.checksums import take
+from core.runs.integrity.verify import run_problems
 from core.runs.store import Workspace
-from core.spec import RunSpec
+from core.spec import CorpusSpec, RunSpec
 
 
 @pytest.fixture
@@ -63,6 +65,26 @@ def test_a_request_that_comes_too_late_is_not_kept_with_the_run(
     work = shutil.copytree(made.folder, alone.work(made.id))
     (Path(work) / CANCEL_FILE).touch()
     assert not (alone.complete(Path(work)).folder / CANCEL_FILE).exists()
+
+
+@pytest.mark.parametrize("late", ["before the checksums", "after the checksums"])
+def test_a_request_while_a_run_is_moved_to_its_place_is_not_kept_with_it(
+    workspace: Workspace, smoke_specs: dict[str, RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: str
+) -> None:
+    """It lasts seconds for a large model. A request among the checksums would make an archive of the run damaged."""
+    made = workspace.run(smoke_specs["plain"].run_id)
+    alone = Workspace(tmp_path / "alone", shared=())
+    work = Path(shutil.copytree(made.folder, alone.work(made.id)))
+
+    def taken(folder: Path, spec: CorpusSpec) -> None:
+        if late.startswith("before"):
+            (work / CANCEL_FILE).touch()
+        take(folder, spec)
+        (work / CANCEL_FILE).touch()
+
+    monkeypatch.setattr("core.runs.store.take_checksums", taken)
+    run = alone.complete(work)
+    assert not (run.folder / CANCEL_FILE).exists() and run_problems(run.folder) == {}
 
 
 def test_an_audit_is_cancelled_and_keeps_what_is_done(workspace: Workspace, smoke_specs: dict[str, RunSpec]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from core.common.files import replace_text
+from core.runs.events import CANCEL_FILE
 from core.spec import CorpusSpec
 
 FILE = "checksums.json"
@@ -65,9 +66,9 @@ class Checksums(BaseModel):
 
 
 def take(folder: Path, corpus: CorpusSpec) -> Checksums:
-    """Write the checksums of everything in `folder`, except hidden files, to it, and return them."""
+    """Write the checksums of everything in `folder` to it, except hidden files and a request to stop; return them."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not _hidden(path.relative_to(folder)))
-    sums = {str(path.relative_to(folder)): sha256(path) for path in files if path.name != FILE}
+    sums = {str(path.relative_to(folder)): sha256(path) for path in files if path.name not in (FILE, CANCEL_FILE)}
     taken = Checksums(corpus=corpus.digest(), imported=corpus.imported is not None, sha256=sums)
     taken.write(folder)
     return taken
