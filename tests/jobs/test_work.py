@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from core.jobs.engine import Engine
 from core.jobs.work import Work
 from core.runs.events import Status, read_events, read_status, write_status
 from core.runs.lock import held
@@ -54,6 +55,23 @@ def test_what_has_failed_is_forgotten_although_its_worker_still_has_it(
         assert forgets.is_alive() and not work.asked_to_stop
     forgets.join(30)
     assert not forgets.is_alive() and not folder.exists()
+
+
+def test_nobody_waits_while_a_failed_job_that_its_worker_still_has_is_forgotten(
+    tmp_path: Path, smoke_spec: Callable[..., RunSpec]
+) -> None:
+    """Every page asks the engine about jobs, which takes its lock."""
+    engine, spec = Engine(Workspace(tmp_path, shared=())), smoke_spec()
+    work = Work(engine.workspace, spec.run_id)
+    write_status(engine.workspace.begin(spec), Status(state="failed", submitted=1.0))
+    forgets = threading.Thread(target=engine.cancel, args=[spec.run_id])
+    with held(work.lock_file, should_stop=lambda: True):
+        forgets.start()
+        forgets.join(0.5)
+        assert forgets.is_alive() and engine._lock.acquire(timeout=2.0)
+        engine._lock.release()
+    forgets.join(30)
+    assert not work.folder.exists() and engine.status(spec.run_id).state == "cancelled"
 
 
 def test_what_runs_is_asked_to_stop_at_once(tmp_path: Path, smoke_spec: Callable[..., RunSpec]) -> None:
