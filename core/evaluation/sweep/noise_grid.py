@@ -8,6 +8,7 @@ usefulness is measured by runs.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,7 @@ import pandas as pd
 from core.evaluation.sweep.beside import BASE, NOISELESS, PRIVATE
 from core.evaluation.sweep.tradeoff import points
 from core.runs.run import Run
+from core.spec import RunSpec
 
 FEWEST = 3  # settings other than the centre that make a grid
 OCTAVES = 2  # the lines go from a quarter to four times the centre
@@ -98,19 +100,45 @@ def notes_of(run: Run) -> int:
 
 
 def grid_of(runs: Iterable[Run]) -> tuple[Setting, list[Run]] | None:
-    """The largest grid among runs of one cohort, model, unit and audit: its centre and its runs. None if there is none.
+    """The largest grid among runs of one cohort and model: its centre and its runs. None if there is none.
 
     The centre is the setting from which most runs differ in one of the ways of `PANELS`. A grid has a run at its centre
-    and at least FEWEST others.
+    and at least FEWEST others. Its runs differ in nothing but their setting, the learning rate that goes with it, and
+    the seed. Of one setting trained at several rates, the rate with most runs counts (then the latest).
     """
-    placed = [(setting, run) for run in runs if (setting := setting_of(run)) is not None]
+    alike: dict[tuple, list[tuple[Setting, Run]]] = defaultdict(list)
+    for run in runs:
+        setting = setting_of(run)
+        if setting is not None:
+            alike[_beside_setting(run.spec)].append((setting, run))
     best: tuple[Setting, list[Run]] | None = None
-    for centre in dict.fromkeys(setting for setting, _ in placed):
-        members = [run for one, run in placed if any(panel.has(one, centre) for panel in PANELS.values())]
-        if best is None or len(members) > len(best[1]):
-            best = centre, members
+    for placed in map(_of_one_rate, alike.values()):
+        for centre in dict.fromkeys(setting for setting, _ in placed):
+            members = [run for one, run in placed if any(panel.has(one, centre) for panel in PANELS.values())]
+            if best is None or len(members) > len(best[1]):
+                best = centre, members
     settings = set() if best is None else {setting_of(run) for run in best[1]}
     return best if best is not None and len(settings) > FEWEST else None
+
+
+def _beside_setting(spec: RunSpec) -> tuple:
+    """All that a figure of a run depends on apart from its setting, its learning rate and its seed."""
+    varied = {"epochs": 1, "batch_size": 1, "learning_rate": 1.0, "seed": 0}
+    training = spec.training.model_copy(update=varied)
+    read = (spec.corpus, spec.model, spec.audit, spec.defence, spec.without, spec.vocabulary)
+    return (*read, spec.privacy.unit, spec.privacy.max_grad_norm, training)
+
+
+def _of_one_rate(placed: Sequence[tuple[Setting, Run]]) -> list[tuple[Setting, Run]]:
+    """The runs without those of a setting that have another learning rate than most: they are no seeds of one point."""
+    by_rate: dict[Setting, dict[float, list[Run]]] = defaultdict(lambda: defaultdict(list))
+    for setting, run in placed:
+        by_rate[setting][run.spec.training.learning_rate].append(run)
+    kept = []
+    for setting, rates in by_rate.items():
+        most = max(rates.values(), key=lambda same: (len(same), max(run.status.finished or 0.0 for run in same)))
+        kept += [(setting, run) for run in most]
+    return kept
 
 
 def budget(centre: Setting, *, notes: int, delta: float) -> pd.DataFrame:

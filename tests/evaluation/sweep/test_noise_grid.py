@@ -9,10 +9,11 @@ import pytest
 
 from core.demo.plan import GRID, grid_spec
 from core.evaluation.sweep.beside import BASE, NOISELESS, PRIVATE
-from core.evaluation.sweep.noise_grid import PANELS, Setting, budget, grid_of, measured, notes_of
+from core.evaluation.sweep.noise_grid import PANELS, Setting, budget, grid_of, measured, notes_of, setting_of
 from core.runs.queries import settings
 from core.runs.run import Run
 from core.runs.store import DEMO
+from core.spec import AuditSpec, DefenceSpec, ModelSpec, RunSpec, VocabularySpec
 from tests.evaluation.sweep.test_sweeps import run
 
 CENTRE = (1.0, 8, 256)
@@ -20,6 +21,11 @@ CENTRE = (1.0, 8, 256)
 
 def grid(*chosen: tuple[float, int, int], seeds=(0,)):
     return [run(sigma=s, epochs=e, batch_size=b, seed=seed) for s, e, b in chosen for seed in seeds]
+
+
+def with_spec(one: Run, change: dict) -> Run:
+    spec = RunSpec.model_validate(one.spec.model_dump() | change)
+    return Run(one.folder.with_name(spec.run_id), spec, one.status, shipped=False)
 
 
 def test_the_planned_grid_varies_one_thing_at_a_time_around_its_first_setting() -> None:
@@ -38,6 +44,35 @@ def test_too_few_runs_are_no_grid() -> None:
     assert grid_of([]) is None and grid_of([run(epsilon=8)]) is None
     assert grid_of(grid((1.0, 8, 256), (2.0, 8, 256), (1.0, 8, 64))) is None
     assert grid_of(grid((1.0, 8, 256), (2.0, 8, 256), seeds=(0, 1, 2))) is None, "seeds are no further settings"
+
+
+def test_a_run_that_differs_in_anything_else_is_no_seed_of_a_setting() -> None:
+    """On scrubbed notes, clipped to another norm, or audited otherwise: a mean with it would be no run's figure."""
+    first = grid(*GRID[:5])
+    privacy = first[0].spec.privacy.model_dump() | {"max_grad_norm": 0.3}
+    changes = (
+        {"defence": DefenceSpec(scrub_recall=0.95)},
+        {"vocabulary": VocabularySpec(epsilon=1.0)},
+        {"audit": AuditSpec(samples_per_prompt=7)},
+        {"privacy": privacy},
+    )
+    model = {"model": ModelSpec(kind="bert")}  # GPT-2 cannot have a vocabulary from its notes
+    for change in changes:
+        own = [with_spec(one, model) for one in first] if "vocabulary" in change else first
+        other = with_spec(own[0], change)
+        assert setting_of(other) == setting_of(own[0])
+        for runs in ([other, *own], [*own, other]):
+            found = grid_of(runs)
+            assert found is not None and {one.id for one in found[1]} == {one.id for one in own}, change
+
+
+def test_of_a_setting_with_two_rates_the_one_with_most_runs_counts_then_the_latest() -> None:
+    centre = {"sigma": 1.0, "epochs": 8, "batch_size": 256}
+    rest, slow = grid(*GRID[1:5]), [run(**centre, learning_rate=1e-3, seed=seed) for seed in (0, 1)]
+    fast = [run(**centre, learning_rate=2e-3, finished=9.0)]
+    for kept, runs in ((slow, [*rest, *slow, *fast]), (fast, [*rest, slow[0], *fast])):
+        found = grid_of(runs)
+        assert found is not None and {one.id for one in found[1]} == {one.id for one in [*rest, *kept]}
 
 
 def test_epsilon_along_the_panels() -> None:

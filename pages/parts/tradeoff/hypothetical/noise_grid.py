@@ -54,7 +54,7 @@ def show(sweep: Sweep) -> None:
     found = grid_of(
         run
         for run in same
-        if run.spec.privacy.unit == "note" and run.spec.training.clip_norm is None and run.spec.without is None
+        if run.spec.privacy.unit == "note" and not run.spec.on_other_notes and run.spec.vocabulary is None
     )
     metric = useful_metric(sweep)
     name = figure_of(metric).label
@@ -63,8 +63,8 @@ def show(sweep: Sweep) -> None:
         return
     centre, runs = found
     spent = _spent(centre, next(run for run in runs if setting_of(run) == centre))
-    without = {run.id for run in same if is_noiseless(run)}
-    controls = {run.id: control for run in runs if (control := run.spec.clipped_id) in without and control}
+    without = {run.spec.run_id: run.id for run in same if is_noiseless(run)}
+    controls = {run.id: without[control] for run in runs if (control := run.spec.clipped_id) in without}
     ids = tuple(run.id for run in runs), tuple(controls.values())
     useful = _measured(str(owner.workspace().root), ids, centre, metric, runs, controls)
     _head(centre, f"Above: ε per note. Below: {name}, measured.")
