@@ -39,8 +39,8 @@ ACCUSED = (0.01, 0.1)  # false-positive rates
 def mechanism_accuracy(mechanisms: Sequence[Mechanism]) -> float:
     """Largest chance that a guess "in or out", prior ½, is right against these mechanisms together: (1 + δ(0))/2.
 
-    The attacker may see every noisy step. The result is an upper bound, tight to about 10⁻⁵; it is 1 if no numerical
-    answer can be computed.
+    The attacker may see every noisy step. The result is an upper bound, as tight as `numerical_deltas`; it is 1 if no
+    numerical answer can be computed.
     """
     return (1 + advantage(mechanisms)) / 2
 

@@ -137,7 +137,8 @@ def has_numerical_deltas(history: History) -> bool:
 def numerical_deltas(history: History, epsilons: np.ndarray) -> np.ndarray:
     """Certified upper bounds on δ at each of `epsilons` (at least 0), the larger of a removed and an added unit.
 
-    The absolute error is about 10⁻⁵, and every value is 1 where there is no answer. Without any step δ is 0.
+    They are too large by about 10⁻⁵, by up to 5.4·10⁻³ where losses are rare and large (q below 0.01, σ below 0.6),
+    and every value is 1 where there is no answer. Without any step δ is 0.
     """
     kinds, steps = _kinds(history, PROFILE_TAIL, 1)
     if not kinds:
