@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from distributed import Future
 from core.jobs.by_store.messages import Message
 from core.jobs.by_store.mirror import Mirror, bring, check_for_store
 from core.jobs.connection import Connection, EngineFailed, server_scheduler
-from core.jobs.limits import Limits, Refused, Request, User, check
+from core.jobs.limits import Limits, Refused, User
 from core.jobs.outcome import outcome
 from core.jobs.queues.own import Ticket
 from core.jobs.queues.rights import QueueRights
@@ -243,36 +244,23 @@ class Engine(QueueRights):
         self._find(work)  # reads the run's files, which are remembered, before others wait for this
         request = request_of(spec, self.workspace, is_audit=work.is_audit)
         with self._lock:
-            job = self._find(work)
-            if job is not None and job.state in ("queued", "running", "done"):
+            ends, job = self._ends(work), self._find(work)
+            if job is not None and (job.state == "done" or (job.active and not ends)):
                 return job
             if self._mirror is not None:
                 check_for_store(spec, is_audit=work.is_audit)
             self._check(work.id, request, user)
-            self._queue.add(Ticket(work.id, spec, work.queue(spec), None if user is None else user.name))
+            name = None if user is None else user.name
+            leaves = self._queue.is_leaving(work.id)  # then the folder is still the earlier submission's
+            submitted = time.time() if leaves else work.queue(spec)
+            self._queue.add(Ticket(work.id, spec, submitted, name, unwritten=leaves))
             self._ended.pop(work.id, None)
             self._reasons.pop(work.id, None)
-            self._shared.submitted(work.id, None if user is None else user.name, request.minutes)
+            self._shared.submitted(work.id, name, request.minutes)
             self._publish()
             job = self.status(work.id)
         self.warm()
         return job
-
-    def _check(self, job_id: str, request: Request, user: User | None) -> None:
-        """Raise Refused for a job that this user may not submit now."""
-        if user is None or (self.limits.in_class and self.limits.instructs(user)):
-            return
-        if self.queue_closed:
-            raise Refused("The queue is closed: the instructor accepts no new jobs now. Jobs already in it still run.")
-        users = [ticket.user for ticket in self._live()]
-        users += [job.user for job in self._shared.elsewhere().values()]
-        check(
-            self.limits,
-            request,
-            own=users.count(user.name),
-            everybody=len(users),
-            day_minutes=self._shared.minutes(user.name, but=job_id),
-        )
 
     def _note_end(self, ticket: Ticket, future: Future) -> None:
         """Record the outcome if no worker could, and continue with the next job."""
@@ -300,8 +288,8 @@ class Engine(QueueRights):
             self._note_outcome(work, ticket, ended, why)
         elif (again := self._queue.get(ticket.job_id)) is None:
             work.clear_up()
-        elif work.status() is None:  # the earlier submission removed the folder when it stopped
-            again.submitted = work.queue(again.spec)
+        elif again.unwritten or work.status() is None:  # the earlier submission removed the folder when it stopped
+            again.submitted, again.unwritten = work.queue(again.spec), False
 
     def _bring(self, ticket: Ticket) -> str:
         """Fetch the run of a job, unless it was cancelled. A sentence if that fails."""

@@ -49,6 +49,9 @@ class JobStates:
             return self._from_queue(work) or self._ended.get(work.id) or self._from_disk(work, elsewhere)
 
     def _from_disk(self, work: Work, elsewhere: dict[str, Elsewhere]) -> Job | None:
+        with self._lock:
+            if (waiting := self._from_queue(work)) is not None:  # its files are those of the earlier submission
+                return waiting
         status = work.status()
         if status is None or (spec := work.spec()) is None:
             return None
@@ -63,10 +66,17 @@ class JobStates:
             reason = self._reasons.get(work.id, "") if state == "interrupted" else ""
         return Job(work.run_id, spec, state, status.message or reason, status.submitted, position, work.is_audit)
 
+    def _ends(self, work: Work) -> bool:
+        """Whether the job was cancelled, and a worker has it that has not stopped yet. Needs the lock.
+
+        Ask before `_find`: a worker that stops in between leaves no job to find.
+        """
+        return self._queue.get(work.id) is None and (self._queue.is_leaving(work.id) or work.asked_to_stop)
+
     def _from_queue(self, work: Work) -> Job | None:
         """A waiting job while an earlier, cancelled submission of it is still removing its folder. Needs the lock."""
         ticket = self._queue.get(work.id)
-        if ticket is None or ticket.future is not None or work.id not in {one.job_id for one in self._queue.leaving()}:
+        if ticket is None or ticket.future is not None or not self._queue.is_leaving(work.id):
             return None
         return Job(work.run_id, ticket.spec, "queued", "", ticket.submitted, self._position(work.id), work.is_audit)
 

@@ -19,6 +19,7 @@ class Ticket:
 
     `key` names its task at the scheduler.
     `arriving` is True from when a worker without the data folder gets the job until its run has been fetched.
+    `unwritten` is True while the request is not in the job's folder, which an earlier, cancelled submission still has.
     """
 
     job_id: str
@@ -28,6 +29,7 @@ class Ticket:
     future: Future | None = None
     key: str = ""
     arriving: bool = False
+    unwritten: bool = False
 
     @property
     def live(self) -> bool:
@@ -70,6 +72,10 @@ class Queue:
     def leaving(self) -> list[Ticket]:
         """Cancelled jobs that a worker has, or may be about to start."""
         return list(self._leaving)
+
+    def is_leaving(self, job_id: str) -> bool:
+        """Whether one of `leaving` is of this job."""
+        return any(one.job_id == job_id for one in self._leaving)
 
     def in_hand(self) -> int:
         """Number of jobs that the scheduler has, including cancelled ones that have not ended yet."""

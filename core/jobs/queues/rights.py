@@ -1,8 +1,8 @@
-"""Who may change the queue: a job's owner cancels it, the instructor moves jobs and closes the queue."""
+"""Who may change the queue: users submit within limits, a job's owner cancels it, the instructor does everything."""
 
 from __future__ import annotations
 
-from core.jobs.limits import Limits, Refused, User
+from core.jobs.limits import Limits, Refused, Request, User, check
 from core.jobs.states import JobStates
 
 CANCELLED = "Cancelled."  # a job's message, where its user or a command cancelled it
@@ -25,6 +25,22 @@ class QueueRights(JobStates):
         """A cancelled job's message. A student is informed that it was the instructor."""
         by_instructor = user is not None and self.limits.in_class and not self.owns(job_id, user)
         return "Cancelled by the instructor." if by_instructor else CANCELLED
+
+    def _check(self, job_id: str, request: Request, user: User | None) -> None:
+        """Raise Refused for a job that this user may not submit now."""
+        if user is None or (self.limits.in_class and self.limits.instructs(user)):
+            return
+        if self.queue_closed:
+            raise Refused("The queue is closed: the instructor accepts no new jobs now. Jobs already in it still run.")
+        users = [ticket.user for ticket in self._live()]
+        users += [job.user for job in self._shared.elsewhere().values()]
+        check(
+            self.limits,
+            request,
+            own=users.count(user.name),
+            everybody=len(users),
+            day_minutes=self._shared.minutes(user.name, but=job_id),
+        )
 
     def move(self, job_id: str, place: int, user: User | None = None) -> None:
         """Move a waiting job to another place in the queue (0 = next). Raises Refused."""
