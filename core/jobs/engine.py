@@ -362,7 +362,7 @@ class Engine(QueueRights):
         Raises Refused if the job belongs to another user, and OSError if its worker cannot be asked to stop: then a
         running job goes on.
         """
-        until = self._work(job_id).wait_for_failed_worker()  # without the lock, for which every page waits
+        self._work(job_id).wait_for_failed_worker()  # without the lock, for which every page waits
         with self._lock:
             job = self.status(job_id)
             if job.state in ("done", "cancelled"):
@@ -377,7 +377,7 @@ class Engine(QueueRights):
             if self._mirror is not None and ticket is not None and ticket.future is not None:
                 self._mirror.end(ticket.key)
                 self._connection.ask_to_stop(ticket.key)
-            work.withdraw(until)
+            work.withdraw()
             self._queue.remove(job_id)
             if job.is_audit or work.folder.exists() or work.finished() is None:  # else it ended at this moment: done
                 self._ended[job_id] = Job(job.run_id, job.spec, "cancelled", message, job.submitted, None, job.is_audit)

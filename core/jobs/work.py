@@ -158,27 +158,26 @@ class Work:
             self.workspace.begin(spec)
         (self.folder / CANCEL_FILE).unlink(missing_ok=True)
 
-    def wait_for_failed_worker(self) -> float:
-        """Wait while a worker that has recorded a failure still holds the job. Returns until when that may take."""
+    def wait_for_failed_worker(self) -> None:
+        """Wait while a worker that has recorded a failure still holds the job, `LEAVE_SECONDS` at most."""
         until = time.monotonic() + LEAVE_SECONDS
         while self._failed and self.in_hand and time.monotonic() < until:
             time.sleep(POLL_SECONDS)
-        return until
 
-    def withdraw(self, until: float | None = None) -> None:
+    def withdraw(self) -> None:
         """Cancel the job: ask the worker on it to stop, or else remove its request.
 
         A run leaves nothing behind; an audit keeps its finished attacks. The lock is held meanwhile, so a worker about
-        to start the job waits, and then finds that nobody requests it. A worker that has recorded a failure is about to
-        release it, and looks at no request any more: it is waited for, `until` this time of the monotonic clock.
+        to start the job waits, and then finds no request for it. A worker that has recorded a failure no longer looks
+        for a request to stop, and is about to release the job: that is waited for, `LEAVE_SECONDS` at most.
 
         Raises:
             OSError: The request to stop could not be written, on a full disk for example.
         """
         if not self.folder.exists():
             return
-        last = time.monotonic() + LEAVE_SECONDS if until is None else until
-        with held(self.lock_file, should_stop=lambda: not self._failed or time.monotonic() > last) as nobody_at_it:
+        until = time.monotonic() + LEAVE_SECONDS
+        with held(self.lock_file, should_stop=lambda: not self._failed or time.monotonic() > until) as nobody_at_it:
             if not nobody_at_it:
                 with suppress(FileNotFoundError):  # the run was completed and moved at this moment
                     (self.folder / CANCEL_FILE).touch()

@@ -357,12 +357,12 @@ class RunBuilder:
     @staticmethod
     def _mark(work: Path, state: State, message: str = "") -> None:
         """Change the run's state on disk, keeping the times of submission and start."""
-        now = time.time()
-        old = read_status(work) or Status(state="queued")
-        started = None if state == "queued" else old.started or now if state == "running" else old.started
-        finished = now if state in ("done", "failed") else None
-        submitted = old.submitted if finished is None else old.submitted or old.started or now  # none: not as a job
-        times = {"submitted": submitted, "started": started, "finished": finished}
+        now, old = time.time(), read_status(work) or Status(state="queued")
+        times: dict[str, float | None] = {"started": old.started or now, "finished": None}
+        if state == "queued":  # it waits again
+            times["started"] = None
+        elif state != "running":  # it ended; a run that was made by a command was never submitted
+            times = {"submitted": old.submitted or old.started or now, "finished": now}
         write_status(work, old.model_copy(update={"state": state, "message": message, **times}))
 
     def _failed(self, work: Path, log: EventLog, error: Exception) -> None:
